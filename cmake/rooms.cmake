@@ -1,0 +1,39 @@
+# One static library per room: src/ROOM/**/*.cpp becomes hearth_ROOM. Rooms link to all rooms below them;
+# tools/check_layers.py, not the linker, enforces who may include whom.
+
+add_library(hearth_flags INTERFACE)
+target_include_directories(hearth_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_link_libraries(hearth_flags INTERFACE Threads::Threads)
+# Floating point: no contraction but the written one, so that every compiler means the same bits.
+target_compile_options(hearth_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wold-style-cast -Woverloaded-virtual -Wnon-virtual-dtor
+  -Wmissing-declarations -Wundef -Werror -ffp-contract=off)
+if(HEARTH_SANITIZE)
+  target_compile_options(hearth_flags INTERFACE -fsanitize=${HEARTH_SANITIZE} -fno-omit-frame-pointer -g
+    -fno-sanitize-recover=all)
+  target_link_options(hearth_flags INTERFACE -fsanitize=${HEARTH_SANITIZE})
+endif()
+if(HEARTH_FUZZ)
+  target_compile_options(hearth_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+set(HEARTH_ROOMS "")
+
+function(hearth_room name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  add_library(hearth_${name} STATIC ${sources})
+  target_link_libraries(hearth_${name} PUBLIC hearth_flags)
+  foreach(below ${HEARTH_ROOMS})
+    target_link_libraries(hearth_${name} PUBLIC hearth_${below})
+  endforeach()
+  if(EXISTS ${CMAKE_SOURCE_DIR}/src/${name}/room.cmake)
+    include(${CMAKE_SOURCE_DIR}/src/${name}/room.cmake)  # extra flags or libraries of this room alone
+  endif()
+  set(HEARTH_ROOMS ${HEARTH_ROOMS} ${name} PARENT_SCOPE)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/src/${name}/main.cpp)
+    add_executable(hearth ${CMAKE_SOURCE_DIR}/src/${name}/main.cpp)
+    target_link_libraries(hearth PRIVATE hearth_${name})
+    set_target_properties(hearth PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  endif()
+endfunction()

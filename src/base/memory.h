@@ -1,0 +1,62 @@
+// Owned, aligned bytes. Buffer is zeroed and fallible; Reservation is address space that costs memory only where touched.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/result.h"
+
+namespace hearth {
+
+inline constexpr std::size_t kCacheLine = 64;
+
+class Buffer {
+public:
+    Buffer() = default;
+    static Result<Buffer> create(std::size_t size_bytes);  // aligned to kCacheLine, zeroed
+    Buffer(Buffer&& other) noexcept { swap(other); }
+    Buffer& operator=(Buffer&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    ~Buffer();
+
+    std::byte* data() { return data_; }
+    const std::byte* data() const { return data_; }
+    std::size_t size_bytes() const { return size_bytes_; }
+    std::span<std::byte> bytes() { return {data_, size_bytes_}; }
+
+private:
+    void swap(Buffer& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_bytes_, other.size_bytes_);
+    }
+    std::byte* data_ = nullptr;
+    std::size_t size_bytes_ = 0;
+};
+
+class Reservation {
+public:
+    Reservation() = default;
+    static Result<Reservation> create(std::size_t size_bytes);  // page aligned, zero pages on first touch
+    Reservation(Reservation&& other) noexcept { swap(other); }
+    Reservation& operator=(Reservation&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    ~Reservation();
+
+    std::byte* data() { return data_; }
+    const std::byte* data() const { return data_; }
+    std::size_t size_bytes() const { return size_bytes_; }
+
+private:
+    void swap(Reservation& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_bytes_, other.size_bytes_);
+    }
+    std::byte* data_ = nullptr;
+    std::size_t size_bytes_ = 0;
+};
+
+}  // namespace hearth

@@ -1,0 +1,92 @@
+// The table of numeric kernels. It starts as the scalar reference, which is the meaning of every operation; each ISA
+// level the CPU supports then overwrites the entries it does better. Every level gives the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/half.h"
+#include "tensor/blocks.h"
+#include "tensor/dtype.h"
+
+namespace hearth {
+
+// out[t * out_stride + r] = dot(weight row r, activation row t) for r < rows, t < tokens.
+// The result of one (r, t) does not depend on rows, tokens or where they begin: that is batch invariance.
+struct MatmulTask {
+    const std::byte* weights;      // first wanted row, in the block layout of GGUF
+    std::size_t weight_row_bytes;  // from one row to the next
+    std::size_t rows;
+    std::size_t columns;               // elements of a row; a multiple of the type's block
+    const std::byte* activations;      // rows in the type's ActivationFormat
+    std::size_t activation_row_bytes;  // from one token to the next
+    std::size_t tokens;
+    float* out;
+    std::size_t out_stride;  // floats from one token to the next
+};
+
+inline constexpr std::size_t kKvBlockTokens = 64;  // positions in a KV block, and in one split of attention
+
+// Attention of one token's query heads that share a KV head, over positions [first, last] of its sequence.
+// K and V are f16, [kKvBlockTokens][head_dim] in each block, found through the block table.
+struct AttentionTask {
+    const float* query;                // [group][head_dim]
+    float* out;                        // [group][head_dim]
+    std::size_t group;                 // query heads per KV head
+    std::size_t head_dim;              // at most kMaxHeadDim
+    const std::byte* pool;             // base of the KV blocks
+    const std::uint32_t* block_table;  // block_table[p / 64] holds position p
+    std::size_t block_bytes;           // from one block to the next
+    std::size_t key_offset;            // of this layer's and KV head's K inside a block
+    std::size_t value_offset;
+    std::size_t first;  // first visible position (sliding windows), inclusive
+    std::size_t last;   // last visible position, inclusive: the token's own
+    float scale;
+};
+
+inline constexpr std::size_t kMaxHeadDim = 512;
+
+enum class RopeStyle : std::uint8_t {
+    Adjacent,  // pairs (2i, 2i+1): Llama's GGUF files
+    Halves,    // pairs (i, i + rotated/2): NeoX, Qwen, Gemma, Phi
+};
+
+using MatmulFn = void (*)(const MatmulTask& task);
+
+struct Kernels {
+    std::string_view level;  // "reference", "neon", "dotprod", "avx2", "avx512", ...
+
+    MatmulFn matmul[kDTypeLimit];  // by weight type; null where the type does not exist
+    void (*quantize_q8x32)(const float* x, std::size_t n, ActivationBlock32* out);
+    void (*quantize_q8x256)(const float* x, std::size_t n, ActivationBlock256* out);
+
+    // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. May work in place.
+    void (*rms_norm)(const float* x, const float* weight, std::size_t n, float eps, float* out);
+    void (*add)(const float* a, const float* b, std::size_t n, float* out);
+    void (*swiglu)(const float* gate, const float* up, std::size_t n, float* out);  // silu(gate) * up
+    void (*geglu)(const float* gate, const float* up, std::size_t n, float* out);   // gelu_tanh(gate) * up
+    // Rotates the first 2 * pairs elements of one head in place; angles[2i] is the cosine, angles[2i+1] the sine.
+    void (*rope)(float* head, const float* angles, std::size_t pairs, RopeStyle style);
+    void (*to_f16)(const float* x, std::size_t n, Half* out);
+    void (*attention)(const AttentionTask& task);
+};
+
+// Every level this CPU can run, lowest first; the first is always "reference".
+std::span<const Kernels> supported_kernels();
+
+// The level named, or null when this CPU cannot run it. An empty name is the best one.
+const Kernels* find_kernels(std::string_view level);
+
+// The functions behind the table's levels. Each fills or overwrites entries; supported_kernels() stacks them.
+void install_reference(Kernels& table);
+
+// Cosines and sines of one position: angles[2i], angles[2i+1] for position * inverse_frequency[i] / ..., defined in
+// double precision with our own polynomials, so that they are the same bits whatever the C library.
+void rope_angles(std::uint32_t position, std::span<const float> inverse_frequencies, float magnitude, float* angles);
+
+// e^x as one polynomial with fused multiply-adds: the exponential of every kernel.
+float exp_reference(float x);
+
+}  // namespace hearth
