@@ -17,7 +17,19 @@
 namespace hearth {
 
 enum class GgufType : std::uint32_t {
-    U8 = 0, I8 = 1, U16 = 2, I16 = 3, U32 = 4, I32 = 5, F32 = 6, Bool = 7, String = 8, Array = 9, U64 = 10, I64 = 11, F64 = 12,
+    U8 = 0,
+    I8 = 1,
+    U16 = 2,
+    I16 = 3,
+    U32 = 4,
+    I32 = 5,
+    F32 = 6,
+    Bool = 7,
+    String = 8,
+    Array = 9,
+    U64 = 10,
+    I64 = 11,
+    F64 = 12,
 };
 std::string_view name_of(GgufType type);
 
@@ -66,8 +78,9 @@ public:
     Result<std::optional<std::string_view>> find_string(std::string_view key) const;
     // Arrays are copied out; their elements were checked against the file's size before.
     Result<std::vector<std::string_view>> strings(std::string_view key) const;
-    Result<std::vector<float>> floats(std::string_view key) const;             // f32 only
-    Result<std::vector<std::int32_t>> integers(std::string_view key) const;    // any integer type that fits; bools as 0 and 1
+    Result<std::vector<float>> floats(std::string_view key) const;  // f32 only
+    Result<std::vector<std::int32_t>> integers(
+        std::string_view key) const;  // any integer type that fits; bools as 0 and 1
 
     std::span<const GgufTensor> tensors() const;  // in file order
     const GgufTensor* find_tensor(std::string_view name) const;
