@@ -27,13 +27,18 @@ struct LinearState {
 template <int High>
 float sub_error(const float* x, const float* w, float scale, float min) {
     const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
-    float lanes[kLanes] = {};
+    const Vector low = fill(0.0f);
+    const Vector high = fill(static_cast<float>(High));
+    const Vector factor = fill(inverse);
+    const Vector steps = fill(scale);
+    const Vector under = fill(min);
+    Vector lanes[2] = {};
     for (std::size_t at = 0; at < kSubElements; at += kLanes) {
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            const float value = x[at + lane];
-            const float q = round_clamped((value + min) * inverse, 0.0f, static_cast<float>(High));
-            const float difference = scale * q - min - value;
-            lanes[lane] += w[at + lane] * difference * difference;
+        for (std::size_t part = 0; part < 2; ++part) {
+            const Vector value = load(x + at + part * kWidth);
+            const Vector q = round_clamped((value + under) * factor, low, high);
+            const Vector difference = steps * q - under - value;
+            lanes[part] += load(w + at + part * kWidth) * difference * difference;
         }
     }
     return static_cast<float>(sum(lanes));
@@ -179,12 +184,16 @@ struct ScaleState {
 
 float small_error(const float* x, const float* w, float scale) {
     const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
-    float lanes[kLanes] = {};
+    const Vector low = fill(-32.0f);
+    const Vector high = fill(31.0f);
+    const Vector factor = fill(inverse);
+    const Vector steps = fill(scale);
+    Vector lanes[2] = {};
     for (std::size_t at = 0; at < kSmallElements; at += kLanes) {
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            const float value = x[at + lane];
-            const float difference = scale * round_clamped(value * inverse, -32.0f, 31.0f) - value;
-            lanes[lane] += w[at + lane] * difference * difference;
+        for (std::size_t part = 0; part < 2; ++part) {
+            const Vector value = load(x + at + part * kWidth);
+            const Vector difference = steps * round_clamped(value * factor, low, high) - value;
+            lanes[part] += load(w + at + part * kWidth) * difference * difference;
         }
     }
     return static_cast<float>(sum(lanes));

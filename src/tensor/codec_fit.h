@@ -1,16 +1,20 @@
 // The searches behind encode_row: scales (and offsets) that minimise the weighted squared error of a small run of
-// elements. Sums run in kLanes fixed partial sums, written out, so that every compiler and ISA gets the same bits.
+// elements. Sums run in kLanes fixed partial sums, written out with the compiler's portable vectors (plain IEEE
+// operations, no ISA flags), so that every compiler and ISA gets the same bits.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 
 #include "base/half.h"
 
 namespace hearth::codec {
 
-inline constexpr std::size_t kLanes = 8;
+using Vector = float __attribute__((vector_size(16)));
+inline constexpr std::size_t kWidth = sizeof(Vector) / sizeof(float);
+inline constexpr std::size_t kLanes = 2 * kWidth;  // two vectors of partial sums hide the latency of the additions
 // Runs smaller than this decode to zero in every block type: no f16 scale reaches them. It also keeps 1 / max finite.
 inline constexpr float kTiny = 0x1p-40f;
 inline constexpr float kHalfMax = 65504.0f;
@@ -26,6 +30,22 @@ inline float round_clamped(float value, float low, float high) {
     return round_even(capped > low ? capped : low);
 }
 
+inline Vector load(const float* from) {
+    Vector vector;
+    std::memcpy(&vector, from, sizeof vector);
+    return vector;
+}
+
+inline Vector fill(float value) {
+    return Vector{value, value, value, value};
+}
+
+inline Vector round_clamped(Vector value, Vector low, Vector high) {
+    const Vector magic = fill(12582912.0f);
+    const Vector capped = value < high ? value : high;
+    return ((capped > low ? capped : low) + magic) - magic;
+}
+
 // The half nearest to `value` that is finite.
 inline Half finite_half(float value) {
     return to_half(std::clamp(value, -kHalfMax, kHalfMax));
@@ -38,9 +58,9 @@ inline Half nonzero_half(float value) {
     return Half{static_cast<std::uint16_t>(value < 0.0f ? 0x8001u : 1u)};
 }
 
-inline double sum(const float (&lanes)[kLanes]) {
-    return static_cast<double>(((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-                               ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7])));
+inline double sum(const Vector (&lanes)[2]) {
+    const Vector both = lanes[0] + lanes[1];
+    return static_cast<double>((both[0] + both[1]) + (both[2] + both[3]));
 }
 
 // x = scale * q with q in [Low, High].
@@ -52,15 +72,19 @@ struct ScaleSums {
 
 template <std::size_t Count, int Low, int High>
 ScaleSums sum_scaled(const float* x, const float* w, float inverse) {
-    float xq[kLanes] = {};
-    float qq[kLanes] = {};
+    static_assert(Count % kLanes == 0);
+    const Vector low = fill(static_cast<float>(Low));
+    const Vector high = fill(static_cast<float>(High));
+    const Vector factor = fill(inverse);
+    Vector xq[2] = {};
+    Vector qq[2] = {};
     for (std::size_t at = 0; at < Count; at += kLanes) {
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            const float value = x[at + lane];
-            const float q = round_clamped(value * inverse, static_cast<float>(Low), static_cast<float>(High));
-            const float weighted = w[at + lane] * q;
-            xq[lane] += weighted * value;
-            qq[lane] += weighted * q;
+        for (std::size_t part = 0; part < 2; ++part) {
+            const Vector value = load(x + at + part * kWidth);
+            const Vector q = round_clamped(value * factor, low, high);
+            const Vector weighted = load(w + at + part * kWidth) * q;
+            xq[part] += weighted * value;
+            qq[part] += weighted * q;
         }
     }
     return {sum(xq), sum(qq)};
@@ -112,17 +136,22 @@ struct LinearSums {
 
 template <std::size_t Count, int High>
 LinearSums sum_linear(const float* y, const float* w, float inverse, float shift) {
-    float q_sum[kLanes] = {};
-    float qq[kLanes] = {};
-    float yq[kLanes] = {};
+    static_assert(Count % kLanes == 0);
+    const Vector low = fill(0.0f);
+    const Vector high = fill(static_cast<float>(High));
+    const Vector factor = fill(inverse);
+    const Vector from = fill(shift);
+    Vector q_sum[2] = {};
+    Vector qq[2] = {};
+    Vector yq[2] = {};
     for (std::size_t at = 0; at < Count; at += kLanes) {
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            const float value = y[at + lane];
-            const float q = round_clamped((value - shift) * inverse, 0.0f, static_cast<float>(High));
-            const float weighted = w[at + lane] * q;
-            q_sum[lane] += weighted;
-            qq[lane] += weighted * q;
-            yq[lane] += weighted * value;
+        for (std::size_t part = 0; part < 2; ++part) {
+            const Vector value = load(y + at + part * kWidth);
+            const Vector q = round_clamped((value - from) * factor, low, high);
+            const Vector weighted = load(w + at + part * kWidth) * q;
+            q_sum[part] += weighted;
+            qq[part] += weighted * q;
+            yq[part] += weighted * value;
         }
     }
     return {sum(q_sum), sum(qq), sum(yq)};
@@ -144,22 +173,15 @@ Linear fit_linear(const float* x, const float* w) {
     if (range < kTiny) return {0.0f, origin};
 
     float y[Count];
-    float w_lanes[kLanes] = {};
-    float wy_lanes[kLanes] = {};
-    float wyy_lanes[kLanes] = {};
-    for (std::size_t at = 0; at < Count; at += kLanes) {
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            const float value = x[at + lane] - origin;
-            const float weighted = w[at + lane] * value;
-            y[at + lane] = value;
-            w_lanes[lane] += w[at + lane];
-            wy_lanes[lane] += weighted;
-            wyy_lanes[lane] += weighted * value;
-        }
+    double ww = 0.0;
+    double wy = 0.0;
+    double wyy = 0.0;
+    for (std::size_t i = 0; i < Count; ++i) {
+        y[i] = x[i] - origin;
+        ww += static_cast<double>(w[i]);
+        wy += static_cast<double>(w[i] * y[i]);
+        wyy += static_cast<double>(w[i] * y[i] * y[i]);
     }
-    const double ww = sum(w_lanes);
-    const double wy = sum(wy_lanes);
-    const double wyy = sum(wyy_lanes);
 
     double best_error = 0.0;
     bool found = false;
