@@ -53,6 +53,13 @@ void quantize_row(const Kernels& kernels, ActivationFormat format, const float* 
 
 }  // namespace
 
+Result<CpuBackend> CpuBackend::create(std::string_view isa, ThreadPool& pool) {
+    if (const Kernels* kernels = find_kernels(isa)) return CpuBackend(*kernels, pool);
+    std::string levels;
+    for (const Kernels& level : supported_kernels()) levels += (levels.empty() ? "" : ", ") + std::string(level.level);
+    return Error{ErrorCode::Usage, "this CPU has no kernel level '" + std::string(isa) + "'; it has " + levels};
+}
+
 void CpuBackend::copy(std::byte* to, const std::byte* from, std::size_t size_bytes) { std::memcpy(to, from, size_bytes); }
 
 CpuBackend::Operand CpuBackend::planned(Arena& arena, Handle value) const {

@@ -15,8 +15,12 @@ namespace hearth {
 
 class CpuBackend final : public Backend {
 public:
-    // Both must outlive the backend.
+    // `pool` must outlive the backend.
     CpuBackend(const Kernels& kernels, ThreadPool& pool) : kernels_(&kernels), pool_(&pool) {}
+    // With the kernels of an ISA level; empty: the best. A level this CPU lacks is an error that lists those it has.
+    static Result<CpuBackend> create(std::string_view isa, ThreadPool& pool);
+
+    std::string_view isa() const { return kernels_->level; }
 
     std::string_view name() const override { return "cpu"; }
     Result<Reservation> allocate(std::size_t size_bytes) override { return Reservation::create(size_bytes); }
