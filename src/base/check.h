@@ -7,8 +7,7 @@ namespace hearth {
 
 }  // namespace hearth
 
-#define CHECK(condition) \
-    ((condition) ? static_cast<void>(0) : ::hearth::check_failed(#condition, __FILE__, __LINE__))
+#define CHECK(condition) ((condition) ? static_cast<void>(0) : ::hearth::check_failed(#condition, __FILE__, __LINE__))
 
 // The same in hot loops: debug builds only.
 #ifdef NDEBUG

@@ -44,7 +44,9 @@ inline Half to_half(float value) {
     return Half{static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
 }
 
-inline float to_float(BFloat16 b) { return std::bit_cast<float>(static_cast<std::uint32_t>(b.bits) << 16); }
+inline float to_float(BFloat16 b) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(b.bits) << 16);
+}
 
 inline BFloat16 to_bfloat16(float value) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);

@@ -26,7 +26,8 @@ private:
         return Error{ErrorCode::Failed, "JSON, byte " + std::to_string(at_) + ": " + reason};
     }
     void skip_space() {
-        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
+        while (at_ < text_.size() &&
+               (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
             ++at_;
         }
     }
@@ -87,7 +88,8 @@ private:
         std::uint32_t unit = 0;
         const std::string_view digits = text_.substr(at_, 4);
         const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), unit, 16);
-        if (digits.size() != 4 || code != std::errc{} || end != digits.data() + 4) return fail("\\u needs four hex digits");
+        if (digits.size() != 4 || code != std::errc{} || end != digits.data() + 4)
+            return fail("\\u needs four hex digits");
         at_ += 4;
         return unit;
     }
@@ -186,7 +188,8 @@ void write_number(std::string& out, double value) {
     char digits[32];
     const auto [end, code] = std::to_chars(digits, digits + sizeof digits, value);
     out.append(digits, static_cast<std::size_t>(end - digits));
-    if (std::string_view(digits, static_cast<std::size_t>(end - digits)).find_first_of(".e") == std::string_view::npos) {
+    if (std::string_view(digits, static_cast<std::size_t>(end - digits)).find_first_of(".e") ==
+        std::string_view::npos) {
         out += ".0";
     }
 }
@@ -232,7 +235,9 @@ void write(std::string& out, const Json& json, int indent, int level) {
 
 }  // namespace
 
-Result<Json> Json::parse(std::string_view text, std::size_t depth_limit) { return Parser(text, depth_limit).document(); }
+Result<Json> Json::parse(std::string_view text, std::size_t depth_limit) {
+    return Parser(text, depth_limit).document();
+}
 
 const Json* Json::find(std::string_view key) const {
     if (const Object* object = as_object()) {

@@ -29,13 +29,15 @@ Result<Buffer> Buffer::create(std::size_t size_bytes) {
     return buffer;
 }
 
-Buffer::~Buffer() { std::free(data_); }
+Buffer::~Buffer() {
+    std::free(data_);
+}
 
 Result<Reservation> Reservation::create(std::size_t size_bytes) {
     Reservation reservation;
     if (size_bytes == 0) return reservation;
-    void* address = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* address =
+        ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) return no_memory(size_bytes);
     reservation.data_ = static_cast<std::byte*>(address);
     reservation.size_bytes_ = size_bytes;

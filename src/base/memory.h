@@ -1,4 +1,5 @@
-// Owned, aligned bytes. Buffer is zeroed and fallible; Reservation is address space that costs memory only where touched.
+// Owned, aligned bytes. Buffer is zeroed and fallible; Reservation is address space that costs memory only where
+// touched.
 #pragma once
 
 #include <cstddef>

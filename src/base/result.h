@@ -66,11 +66,11 @@ using Status = Result<void>;
 
 #define HEARTH_CONCAT_INNER(a, b) a##b
 #define HEARTH_CONCAT(a, b) HEARTH_CONCAT_INNER(a, b)
-#define HEARTH_TRY(expression, name)                                  \
-    (__extension__({                                                  \
-        auto name = (expression);                                     \
+#define HEARTH_TRY(expression, name)                                     \
+    (__extension__({                                                     \
+        auto name = (expression);                                        \
         if (!name.ok()) return ::hearth::Error(std::move(name).error()); \
-        std::move(name).value();                                      \
+        std::move(name).value();                                         \
     }))
 
 // TRY(expression): the value of a Result, or return its Error from the enclosing function.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/half.h"
+#include "tensor/attention.h"
 #include "tensor/blocks.h"
 #include "tensor/dtype.h"
 
@@ -27,8 +28,6 @@ struct MatmulTask {
     std::size_t out_stride;  // floats from one token to the next
 };
 
-inline constexpr std::size_t kKvBlockTokens = 64;  // positions in a KV block, and in one split of attention
-
 // Attention of one token's query heads that share a KV head, over positions [first, last] of its sequence.
 // K and V are f16, [kKvBlockTokens][head_dim] in each block, found through the block table.
 struct AttentionTask {
@@ -47,11 +46,6 @@ struct AttentionTask {
 };
 
 inline constexpr std::size_t kMaxHeadDim = 512;
-
-enum class RopeStyle : std::uint8_t {
-    Adjacent,  // pairs (2i, 2i+1): Llama's GGUF files
-    Halves,    // pairs (i, i + rotated/2): NeoX, Qwen, Gemma, Phi
-};
 
 using MatmulFn = void (*)(const MatmulTask& task);
 

@@ -22,7 +22,11 @@ public:
     template <typename Body>
     void for_each(std::size_t count, Body&& body) {
         using Callable = std::remove_reference_t<Body>;
-        run(count, [](void* context, std::size_t item, std::size_t worker) { (*static_cast<Callable*>(context))(item, worker); },
+        run(
+            count,
+            [](void* context, std::size_t item, std::size_t worker) {
+                (*static_cast<Callable*>(context))(item, worker);
+            },
             const_cast<void*>(static_cast<const void*>(&body)));
     }
 

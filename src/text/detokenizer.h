@@ -11,9 +11,9 @@ namespace hearth {
 
 // Plain data: copying it is all that mark, fork and regress need.
 struct DetokenizerState {
-    std::uint8_t pending[4] = {};     // bytes of a character not complete yet
-    std::uint8_t pending_count = 0;   // 0 to 3
-    std::uint8_t begun = 0;           // some text has come out already: no leading space is stripped any more
+    std::uint8_t pending[4] = {};    // bytes of a character not complete yet
+    std::uint8_t pending_count = 0;  // 0 to 3
+    std::uint8_t begun = 0;          // some text has come out already: no leading space is stripped any more
     bool operator==(const DetokenizerState&) const = default;
 };
 

@@ -16,11 +16,11 @@ public:
     explicit StopStrings(std::vector<std::string> stops);  // empty strings are ignored
 
     struct Scan {
-        State state;           // after the text
-        bool stopped;          // a stop string was completed
-        std::size_t keep;      // stopped: bytes of `text` before the stop string (0 when it began in an earlier piece)
-        std::size_t withdrawn; // stopped: bytes already handed in earlier pieces that belong to the stop string
-        std::size_t held;      // not stopped: bytes at the end that may yet become a stop string
+        State state;            // after the text
+        bool stopped;           // a stop string was completed
+        std::size_t keep;       // stopped: bytes of `text` before the stop string (0 when it began in an earlier piece)
+        std::size_t withdrawn;  // stopped: bytes already handed in earlier pieces that belong to the stop string
+        std::size_t held;       // not stopped: bytes at the end that may yet become a stop string
     };
     Scan scan(State state, std::string_view text) const;
     bool empty() const { return stops_.empty(); }

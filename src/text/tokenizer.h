@@ -18,8 +18,8 @@ namespace hearth {
 
 using TokenId = std::int32_t;
 
-enum class AddSpecial : bool { No, Yes };      // BOS, EOS (or CLS, SEP) as the model's file asks
-enum class ParseSpecial : bool { No, Yes };    // "<|im_end|>" in the text is the control token, not its letters
+enum class AddSpecial : bool { No, Yes };    // BOS, EOS (or CLS, SEP) as the model's file asks
+enum class ParseSpecial : bool { No, Yes };  // "<|im_end|>" in the text is the control token, not its letters
 enum class TokenKind : std::uint8_t { Normal, Unknown, Control, UserDefined, Unused, Byte };
 
 class Tokenizer {

@@ -12,7 +12,9 @@ Result<std::unique_ptr<int>> make(int value) {
     if (value < 0) return Error{ErrorCode::Usage, "negative"};
     return std::make_unique<int>(value);
 }
-Result<int> sum(int a, int b) { return *TRY(make(a)) + *TRY(make(b)); }
+Result<int> sum(int a, int b) {
+    return *TRY(make(a)) + *TRY(make(b));
+}
 Status check_all(int a, int b) {
     TRY(sum(a, b));
     return {};

@@ -1,0 +1,84 @@
+// Engine: a loaded model, ready to compute. It is shared by its sequences; forward() is called by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "models/model.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace hearth {
+
+class Sequence;
+
+enum class Execution : std::uint8_t {
+    Replay,  // the compiled Plan: fused, buffers planned once, nothing allocated
+    Eager,   // node by node as captured: the same bits, for comparison and debugging
+};
+
+struct EngineOptions {
+    std::size_t threads = 0;       // 0: what the machine offers (affinity, quota)
+    std::string isa;               // kernel level; empty: the best
+    std::size_t context = 0;       // positions per sequence; 0: the model's, at most 8192
+    std::size_t batch_rows = 512;  // rows of one step at most
+    std::size_t wanted_rows = 64;  // rows of one step with logits at most
+    std::size_t kv_blocks = 0;     // KV blocks of 64 positions in all; 0: enough for one full context and some forks
+    Execution execution = Execution::Replay;
+};
+
+// Which rows of a feed get logits.
+enum class Want : std::uint8_t { None, Last, All };
+
+// A part of a step: the sequence's next `rows` pending tokens. Ragged batches are lists of these.
+struct Feed {
+    Sequence* sequence = nullptr;
+    std::size_t rows = 0;  // at most what is pending
+    Want want = Want::Last;
+};
+
+// Logits of one step, in the order of the feeds; valid until the next forward().
+struct Logits {
+    std::span<const float> values;  // [rows][vocabulary]
+    std::size_t vocabulary = 0;
+    std::size_t rows() const { return vocabulary == 0 ? 0 : values.size() / vocabulary; }
+    std::span<const float> row(std::size_t index) const { return values.subspan(index * vocabulary, vocabulary); }
+};
+
+class Engine : public std::enable_shared_from_this<Engine> {
+public:
+    static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options);
+    ~Engine();
+
+    const ModelInfo& info() const;
+    const GgufFile& file() const;
+    const Tokenizer& tokenizer() const;
+    // The file's chat template; an error (why) when it has none or it does not parse.
+    const Result<ChatTemplate>& chat_template() const;
+    std::size_t context() const;
+    std::size_t threads() const;
+    std::string_view isa() const;
+    std::size_t batch_rows() const;
+    std::size_t wanted_rows() const;
+    std::size_t kv_block_count() const;
+    std::size_t kv_blocks_free() const;
+    std::size_t weight_bytes() const;  // read for every decoded token
+
+    // Computes one step for all feeds together. The sum of rows is at most batch_rows, of wanted rows wanted_rows.
+    // Allocates nothing once warm.
+    Result<Logits> forward(std::span<const Feed> feeds);
+
+    struct Impl;
+    Impl& impl() { return *impl_; }
+
+private:
+    explicit Engine(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,61 @@
+// Logits to a token: penalties, bias, temperature, the truncating filters, one draw. No state of its own: the random
+// number belongs to (seed, position), so a token does not depend on the path that led to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "text/tokenizer.h"
+
+namespace hearth {
+
+struct SamplingOptions {
+    float temperature = 0.8f;         // 0: greedy
+    std::uint32_t top_k = 40;         // 0: off
+    float top_p = 0.95f;              // 1: off
+    float min_p = 0.05f;              // 0: off
+    float typical_p = 1.0f;           // 1: off
+    float repetition_penalty = 1.0f;  // 1: off
+    float frequency_penalty = 0.0f;
+    float presence_penalty = 0.0f;
+    std::uint32_t penalty_last = 64;  // tokens looked back at; 0: none
+    std::uint64_t seed = 0;
+    std::vector<std::pair<TokenId, float>> logit_bias;
+
+    // Usage error naming the option and its range.
+    Status validate(std::size_t vocabulary_size) const;
+};
+
+struct SampledToken {
+    TokenId token = 0;
+    float logprob = 0;  // of the token under the model's own distribution (temperature 1, no filter)
+};
+
+// Working memory of sampling, sized once for a vocabulary: sampling allocates nothing.
+class SamplerScratch {
+public:
+    explicit SamplerScratch(std::size_t vocabulary_size);
+
+private:
+    friend Result<SampledToken> sample(std::span<const float>, const SamplingOptions&, std::span<const TokenId>,
+                                       std::uint64_t, SamplerScratch&);
+    struct Candidate {
+        float logit;
+        TokenId token;
+    };
+    std::vector<Candidate> candidates_;
+    std::vector<std::uint32_t> counts_;  // by token, zero between calls
+};
+
+// Picks the token that follows. `recent`: the tokens before it, oldest first (only the last `penalty_last` matter).
+// `position`: how many tokens stand before it. A NaN logit is an error: the model's numbers are broken.
+// Ties go to the lower token id.
+Result<SampledToken> sample(std::span<const float> logits, const SamplingOptions& options,
+                            std::span<const TokenId> recent, std::uint64_t position, SamplerScratch& scratch);
+
+}  // namespace hearth
