@@ -1,5 +1,5 @@
-// The matching of rules, over code points with their classes. Every rule scans forward from its place, and what it scans
-// without taking is scanned a bounded number of times again.
+// The matching of rules, over code points with their classes. Every rule scans forward from its place, and what it
+// scans without taking is scanned a bounded number of times again.
 #include "text/pre_tokenizer.h"
 
 #include "base/utf8.h"
@@ -21,7 +21,8 @@ bool contains(const CharacterSet& set, const Character& character) {
 // One fragment between the cuts of the stages before; matching never looks outside it.
 class Fragment {
 public:
-    explicit Fragment(std::span<const Character> characters) : characters_(characters), trailing_space_(characters.size()) {
+    explicit Fragment(std::span<const Character> characters)
+        : characters_(characters), trailing_space_(characters.size()) {
         while (trailing_space_ > 0 && is_space(trailing_space_ - 1)) --trailing_space_;
     }
 

@@ -1,5 +1,5 @@
-// Cuts text into the words within which byte-level BPE merges. A pre-tokeniser is a list of stages, each an ordered list
-// of small rules; together they say what a model's published regular expression says, in linear time.
+// Cuts text into the words within which byte-level BPE merges. A pre-tokeniser is a list of stages, each an ordered
+// list of small rules; together they say what a model's published regular expression says, in linear time.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,11 @@ enum class RuleKind : std::uint8_t {
     Contraction,         // 's|'t|'re|'ve|'m|'ll|'d
     ContractionAnyCase,  // the same, with capitals
     Run,                 // before?body{least,most}after*
-    CasedWord,           // before?U*W+c?|before?U+W*c? with U capitals, W small letters, both with caseless letters and marks
-    LineBreaks,          // \s*[\r\n]+
-    SpaceBeforeText,     // \s+(?!\S)
-    SpaceBlock,          // \s{least,most}(?!\S)
-    SpaceAtEnd,          // \s+$
+    CasedWord,   // before?U*W+c?|before?U+W*c? with U capitals, W small letters, both with caseless letters and marks
+    LineBreaks,  // \s*[\r\n]+
+    SpaceBeforeText,  // \s+(?!\S)
+    SpaceBlock,       // \s{least,most}(?!\S)
+    SpaceAtEnd,       // \s+$
 };
 
 enum class Before : std::uint8_t { None, Optional, Required };

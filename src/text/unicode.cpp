@@ -11,9 +11,10 @@ namespace hearth {
 namespace {
 
 constexpr bool is_white_space(std::uint32_t code_point) {
-    return (code_point >= 0x09 && code_point <= 0x0d) || code_point == 0x20 || code_point == 0x85 || code_point == 0xa0 ||
-           code_point == 0x1680 || (code_point >= 0x2000 && code_point <= 0x200a) || code_point == 0x2028 ||
-           code_point == 0x2029 || code_point == 0x202f || code_point == 0x205f || code_point == 0x3000;
+    return (code_point >= 0x09 && code_point <= 0x0d) || code_point == 0x20 || code_point == 0x85 ||
+           code_point == 0xa0 || code_point == 0x1680 || (code_point >= 0x2000 && code_point <= 0x200a) ||
+           code_point == 0x2028 || code_point == 0x2029 || code_point == 0x202f || code_point == 0x205f ||
+           code_point == 0x3000;
 }
 
 ClassBits search(std::uint32_t code_point) {
@@ -39,8 +40,9 @@ ClassBits classify(std::uint32_t code_point) {
 }
 
 std::uint32_t to_lower(std::uint32_t code_point) {
-    const auto after = std::upper_bound(kLowerRanges.begin(), kLowerRanges.end(), code_point,
-                                        [](std::uint32_t value, const LowerRange& range) { return value < range.first; });
+    const auto after =
+        std::upper_bound(kLowerRanges.begin(), kLowerRanges.end(), code_point,
+                         [](std::uint32_t value, const LowerRange& range) { return value < range.first; });
     if (after == kLowerRanges.begin()) return code_point;
     const LowerRange& range = *(after - 1);
     if (code_point > range.last || (code_point - range.first) % range.step != 0) return code_point;
@@ -48,8 +50,9 @@ std::uint32_t to_lower(std::uint32_t code_point) {
 }
 
 std::uint32_t base_character(std::uint32_t code_point) {
-    const auto after = std::upper_bound(kBaseRanges.begin(), kBaseRanges.end(), code_point,
-                                        [](std::uint32_t value, const BaseRange& range) { return value < range.first; });
+    const auto after =
+        std::upper_bound(kBaseRanges.begin(), kBaseRanges.end(), code_point,
+                         [](std::uint32_t value, const BaseRange& range) { return value < range.first; });
     if (after == kBaseRanges.begin()) return code_point;
     const BaseRange& range = *(after - 1);
     return code_point > range.last ? code_point : range.base;
