@@ -32,7 +32,7 @@ TEST(Allocations, ADecodedTokenAllocatesNothing) {
     Sequence sequence(engine, std::make_shared<const SamplingOptions>(options),
                       std::make_shared<const StopStrings>(std::vector<std::string>{"never said"}));
     ASSERT_TRUE(sequence.append(make_prompt(50)).ok());
-    Run run;
+    Generation run;
     run.tokens.reserve(1000);
     run.text.reserve(100'000);
     decode_one(*engine, sequence, run);  // the first step sizes what is sized once

@@ -26,11 +26,11 @@ inline std::shared_ptr<const SamplingOptions> greedy() {
     return std::make_shared<const SamplingOptions>(options);
 }
 
-struct Run {
+struct Generation {
     std::vector<TokenId> tokens;
     std::uint64_t hash = 0;  // over the logits of every generated token, in order
     std::string text;
-    bool operator==(const Run&) const = default;
+    bool operator==(const Generation&) const = default;
 };
 
 inline std::uint64_t hash_logits(std::span<const float> logits, std::uint64_t seed) {
@@ -38,7 +38,7 @@ inline std::uint64_t hash_logits(std::span<const float> logits, std::uint64_t se
 }
 
 // One generated token: logits of the pending tokens, hashed, sampled, accepted.
-inline void decode_one(Engine& engine, Sequence& sequence, Run& run, std::size_t chunk = 0) {
+inline void decode_one(Engine& engine, Sequence& sequence, Generation& run, std::size_t chunk = 0) {
     const Result<Logits> logits = forward_pending(engine, sequence, chunk);
     ASSERT_TRUE(logits.ok()) << logits.error().message;
     run.hash = hash_logits(logits->values, run.hash);
@@ -48,8 +48,8 @@ inline void decode_one(Engine& engine, Sequence& sequence, Run& run, std::size_t
     ASSERT_TRUE(sequence.accept(sampled->token, run.text).ok());
 }
 
-inline Run generate(Engine& engine, Sequence& sequence, std::size_t count, std::size_t chunk = 0) {
-    Run run;
+inline Generation generate(Engine& engine, Sequence& sequence, std::size_t count, std::size_t chunk = 0) {
+    Generation run;
     for (std::size_t i = 0; i < count && !::testing::Test::HasFatalFailure(); ++i) decode_one(engine, sequence, run, chunk);
     return run;
 }

@@ -142,7 +142,7 @@ TEST_F(EngineTest, SamplingDoesNotDependOnThePath) {
     const auto shared = std::make_shared<const SamplingOptions>(options);
     Sequence straight(engine_, shared);
     ASSERT_TRUE(straight.append(make_prompt(30)).ok());
-    const Run expected = generate(*engine_, straight, 40);
+    const Generation expected = generate(*engine_, straight, 40);
     Sequence wandering(engine_, shared);
     ASSERT_TRUE(wandering.append(make_prompt(30)).ok());
     const Time start = wandering.mark();

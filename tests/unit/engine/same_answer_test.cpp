@@ -18,19 +18,19 @@ class SameAnswer : public ::testing::TestWithParam<DType> {
 protected:
     std::string model_ = write_tiny_model("same_" + std::string(traits(GetParam()).name), {.type = GetParam()});
 
-    Run run_with(const EngineOptions& options, std::size_t chunk = 0) {
+    Generation run_with(const EngineOptions& options, std::size_t chunk = 0) {
         const std::shared_ptr<Engine> engine = load_engine(model_, options);
         Sequence sequence(engine, greedy());
         EXPECT_TRUE(sequence.append(make_prompt(kPromptLength)).ok());
         return generate(*engine, sequence, kTokens, chunk);
     }
-    const Run& expected() {
-        if (!expected_) expected_ = std::make_unique<Run>(run_with({.threads = 1}));
+    const Generation& expected() {
+        if (!expected_) expected_ = std::make_unique<Generation>(run_with({.threads = 1}));
         return *expected_;
     }
 
 private:
-    std::unique_ptr<Run> expected_;
+    std::unique_ptr<Generation> expected_;
 };
 
 TEST_P(SameAnswer, WithAnyNumberOfThreads) {
@@ -56,7 +56,7 @@ TEST_P(SameAnswer, AloneOrInARaggedBatchOfSeven) {
     constexpr std::size_t kSequences = 7;
     const std::size_t lengths[kSequences] = {3, 64, kPromptLength, 1, 65, 200, 17};
     std::vector<Sequence> sequences;
-    std::vector<Run> runs(kSequences);
+    std::vector<Generation> runs(kSequences);
     for (std::size_t i = 0; i < kSequences; ++i) {
         sequences.emplace_back(engine, greedy());
         ASSERT_TRUE(sequences[i].append(make_prompt(lengths[i], i == 2 ? 1 : static_cast<std::uint32_t>(i + 10))).ok());
@@ -74,7 +74,7 @@ TEST_P(SameAnswer, AloneOrInARaggedBatchOfSeven) {
         const Result<Logits> logits = engine->forward(feeds);
         ASSERT_TRUE(logits.ok()) << logits.error().message;
         for (std::size_t k = 0; k < ready.size(); ++k) {
-            Run& run = runs[ready[k]];
+            Generation& run = runs[ready[k]];
             run.hash = hash_logits(logits->row(k), run.hash);
             const SampledToken sampled = sequences[ready[k]].sample(logits->row(k)).value();
             run.tokens.push_back(sampled.token);
@@ -86,7 +86,7 @@ TEST_P(SameAnswer, AloneOrInARaggedBatchOfSeven) {
     for (const std::size_t i : {0u, 5u}) {
         Sequence alone(engine, greedy());
         ASSERT_TRUE(alone.append(make_prompt(lengths[i], static_cast<std::uint32_t>(i + 10))).ok());
-        const Run run = generate(*engine, alone, runs[i].tokens.size());
+        const Generation run = generate(*engine, alone, runs[i].tokens.size());
         EXPECT_EQ(run, runs[i]) << "sequence " << i;
     }
 }
@@ -97,7 +97,7 @@ TEST_P(SameAnswer, AfterAThousandRandomForksAndRegressions) {
     {
         Sequence sequence(engine, greedy());
         ASSERT_TRUE(sequence.append(make_prompt(kPromptLength)).ok());
-        Run truth;  // hashes[i] belongs to the token at kPromptLength + i
+        Generation truth;  // hashes[i] belongs to the token at kPromptLength + i
         std::vector<std::uint64_t> hashes;
         std::mt19937 random(3);
         for (int step = 0; step < 1000; ++step) {
@@ -151,7 +151,7 @@ TEST_P(SameAnswer, AfterAThousandRandomForksAndRegressions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, SameAnswer, ::testing::Values(DType::Q4_0, DType::Q4_1, DType::Q8_0, DType::Q4_K, DType::Q6_K),
-                         [](const auto& info) { return std::string(traits(info.param).name); });
+                         [](const auto& type) { return std::string(traits(type.param).name); });
 
 }  // namespace
 }  // namespace hearth
