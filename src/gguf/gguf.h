@@ -50,9 +50,10 @@ struct GgufTensor {
 
 class GgufFile {
 public:
-    // Opens PATH and, when it is the first part of a split model, the others beside it.
+    // Opens PATH and, when it is a part of a split model (any of them), the others beside it.
     static Result<GgufFile> open(const std::string& path);
-    // The same over bytes in memory, which must outlive the result. `name` stands for the path in errors.
+    // The same over bytes in memory, which must outlive the result; tensors are as aligned as `bytes` is. `name` stands
+    // for the path in errors. Parts of split models are refused: their siblings cannot be found.
     static Result<GgufFile> parse(std::span<const std::byte> bytes, std::string name);
 
     GgufFile(GgufFile&&) noexcept;
@@ -63,13 +64,14 @@ public:
     std::uint32_t version() const;
     std::uint64_t alignment() const;
     std::size_t file_bytes() const;  // all parts together
+    std::size_t part_count() const;  // files of a split model; 1 otherwise
 
     // Metadata. Absent: error from the plain form, nullopt from find_*. Wrong type or range: always an error naming
     // the key. Integers of every width and sign are accepted when the value fits.
     std::span<const std::string_view> keys() const;  // in file order
     const GgufValue* find(std::string_view key) const;
     Result<std::uint32_t> u32(std::string_view key) const;
-    Result<float> f32(std::string_view key) const;  // finite
+    Result<float> f32(std::string_view key) const;  // finite; an f64 is rounded
     Result<bool> boolean(std::string_view key) const;
     Result<std::string_view> string(std::string_view key) const;
     Result<std::optional<std::uint32_t>> find_u32(std::string_view key) const;
@@ -78,7 +80,7 @@ public:
     Result<std::optional<std::string_view>> find_string(std::string_view key) const;
     // Arrays are copied out; their elements were checked against the file's size before.
     Result<std::vector<std::string_view>> strings(std::string_view key) const;
-    Result<std::vector<float>> floats(std::string_view key) const;  // f32 only
+    Result<std::vector<float>> floats(std::string_view key) const;  // f32 only, all finite
     Result<std::vector<std::int32_t>> integers(
         std::string_view key) const;  // any integer type that fits; bools as 0 and 1
 
@@ -92,5 +94,8 @@ private:
     explicit GgufFile(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };
+
+// "[576, 49152]": columns first, trailing extents of 1 left out.
+std::string shape_text(const Shape& shape);
 
 }  // namespace hearth
