@@ -75,8 +75,12 @@ Status Console::finish() const {
     return Error{ErrorCode::Failed, std::string("standard output: ") + std::strerror(output_errno_)};
 }
 
-void Console::write_error(std::string_view text) { static_cast<void>(write_all(STDERR_FILENO, text)); }
-void Console::note(std::string_view text) { write_error(std::string(text) + "\n"); }
+void Console::write_error(std::string_view text) {
+    static_cast<void>(write_all(STDERR_FILENO, text));
+}
+void Console::note(std::string_view text) {
+    write_error(std::string(text) + "\n");
+}
 
 std::string Console::for_error(Style style, std::string_view text) const {
     return styled(style, text, error_is_terminal_ && color_);

@@ -76,8 +76,8 @@ private:
 std::string progress_line(std::string_view label, std::uint64_t done, std::uint64_t total, double per_second,
                           ProgressBar::Unit unit, std::string_view note, std::size_t columns);
 
-std::string format_bytes(std::uint64_t bytes);      // "98.4 MB"
-std::string format_duration(double seconds);        // "1:05", "2:01:05"
+std::string format_bytes(std::uint64_t bytes);        // "98.4 MB"
+std::string format_duration(double seconds);          // "1:05", "2:01:05"
 std::string format_number(double value, int digits);  // fixed point
 
 }  // namespace hearth

@@ -62,7 +62,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::span<const Option> common_options() { return kCommonOptions; }
+std::span<const Option> common_options() {
+    return kCommonOptions;
+}
 
 Result<Arguments> Arguments::parse(const Command& command, std::span<const std::string> words) {
     Arguments arguments;
@@ -114,8 +116,8 @@ Result<Arguments> Arguments::parse(const Command& command, std::span<const std::
     for (std::size_t i = 0; i < expected.size(); ++i) {
         if (i >= arguments.positionals_.size()) {
             if (!expected[i].required) break;
-            return usage(command, std::string(expected[i].name) + " is missing (hearth help " +
-                                      std::string(command.name) + ")");
+            return usage(command,
+                         std::string(expected[i].name) + " is missing (hearth help " + std::string(command.name) + ")");
         }
         if (expected[i].kind == ValueKind::Choice) {
             TRY(check_choice(command, expected[i].name, arguments.positionals_[i], expected[i].choices));
@@ -167,9 +169,8 @@ Result<std::uint64_t> parse_whole(std::string_view what, std::string_view text, 
     std::uint64_t value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (text.empty() || code != std::errc{} || end != text.data() + text.size() || value < lowest || value > highest) {
-        return Error{ErrorCode::Usage, std::string(what) + ": '" + std::string(text) +
-                                           "' is not a whole number from " + std::to_string(lowest) + " to " +
-                                           std::to_string(highest)};
+        return Error{ErrorCode::Usage, std::string(what) + ": '" + std::string(text) + "' is not a whole number from " +
+                                           std::to_string(lowest) + " to " + std::to_string(highest)};
     }
     return value;
 }
@@ -188,8 +189,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
     std::size_t best_distance = std::max<std::size_t>(1, std::min<std::size_t>(word.size() / 3 + 1, 3)) + 1;
     if (word.size() > 64) return best;  // no slip of the finger
     for (const std::string_view choice : choices) {
-        const std::size_t distance =
-            word.size() >= 3 && choice.starts_with(word) ? 1 : edit_distance(word, choice);
+        const std::size_t distance = word.size() >= 3 && choice.starts_with(word) ? 1 : edit_distance(word, choice);
         if (distance < best_distance) {
             best_distance = distance;
             best = choice;
