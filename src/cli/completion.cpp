@@ -153,7 +153,8 @@ std::string zsh_script(std::span<const std::string> models) {
                 action = ":" + std::string(option.value_name) + ":";
             }
             const std::string help = quoted(option.help, "[]:");
-            const std::string text = "[" + help.substr(1, help.size() - 2) + "]" + action;
+            std::string text = "[";
+            text.append(help, 1, help.size() - 2).append("]").append(action);
             out += " \\\n                '*--" + std::string(option.name) + text + "'";
             if (option.letter != 0) out += std::string(" \\\n                '*-") + option.letter + text + "'";
         });

@@ -18,22 +18,22 @@ enum class ValueKind : std::uint8_t { Flag, Text, Whole, Real, File, Model, Choi
 enum class Visibility : std::uint8_t { Shown, Hidden };
 
 struct Option {
-    std::string_view name;  // without dashes
-    char letter = 0;        // short form; 0: none
+    std::string_view name = {};  // without dashes
+    char letter = 0;             // short form; 0: none
     ValueKind kind = ValueKind::Flag;
-    std::string_view value_name;    // how help calls the value: "N"
-    std::string_view help;          // one sentence
-    std::string_view default_text;  // shown in help; empty: nothing to say
-    std::string_view choices;       // of a Choice, separated by '|'
+    std::string_view value_name = {};    // how help calls the value: "N"
+    std::string_view help = {};          // one sentence
+    std::string_view default_text = {};  // shown in help; empty: nothing to say
+    std::string_view choices = {};       // of a Choice, separated by '|'
     Visibility visibility = Visibility::Shown;
 };
 
 struct Positional {
-    std::string_view name;  // "MODEL"
+    std::string_view name = {};  // "MODEL"
     ValueKind kind = ValueKind::Text;
     bool required = true;
-    std::string_view help;
-    std::string_view choices;
+    std::string_view help = {};
+    std::string_view choices = {};
 };
 
 struct Example {
