@@ -6,8 +6,8 @@ namespace hearth {
 
 std::span<const Command> commands() {
     // In the order of help.
-    static const std::array kCommands = {kPullCommand, kInspectCommand, kCompletionCommand, kHelpCommand,
-                                         kVersionCommand};
+    static const std::array kCommands = {kTokenizeCommand,   kPullCommand, kInspectCommand,
+                                         kCompletionCommand, kHelpCommand, kVersionCommand};
     return kCommands;
 }
 
