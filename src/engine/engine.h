@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "backend/backend.h"
 #include "base/result.h"
 #include "models/model.h"
 #include "text/chat_template.h"
@@ -24,7 +25,7 @@ enum class Execution : std::uint8_t {
 
 struct EngineOptions {
     std::size_t threads = 0;       // 0: what the machine offers (affinity, quota)
-    std::string isa;               // kernel level; empty: the best
+    std::string isa = {};               // kernel level; empty: the best
     std::size_t context = 0;       // positions per sequence; 0: the model's, at most 8192
     std::size_t batch_rows = 512;  // rows of one step at most
     std::size_t wanted_rows = 64;  // rows of one step with logits at most
@@ -73,11 +74,16 @@ public:
     // Allocates nothing once warm.
     Result<Logits> forward(std::span<const Feed> feeds);
 
+    // For tracing and tests: the compiled plan, and the device that executes its windows.
+    const Plan& plan() const;
+    Backend& backend();
+
     struct Impl;
     Impl& impl() { return *impl_; }
 
 private:
     explicit Engine(std::unique_ptr<Impl> impl);
+    Status pack(std::span<const Feed> feeds);
     std::unique_ptr<Impl> impl_;
 };
 

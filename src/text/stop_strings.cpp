@@ -9,11 +9,12 @@ namespace hearth {
 StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stops)) {
     std::erase_if(stops_, [](const std::string& stop) { return stop.empty(); });
     nodes_.emplace_back();
-    for (const std::string& stop : stops_) {
+    for (std::uint32_t index = 0; index < stops_.size(); ++index) {
         State at = 0;
-        for (const char byte : stop) {
+        for (const char byte : stops_[index]) {
             const State known = child(at, static_cast<unsigned char>(byte));
             at = known != 0 ? known : add_child(at, static_cast<unsigned char>(byte));
+            nodes_[at].stop = index;
         }
         nodes_[at].match_length = nodes_[at].depth;
     }
@@ -48,6 +49,11 @@ StopStrings::State StopStrings::step(State at, unsigned char byte) const {
         const State to = child(at, byte);
         if (to != 0 || at == 0) return to;
     }
+}
+
+std::string_view StopStrings::held_text(State state) const {
+    if (state == 0 || state >= nodes_.size()) return {};
+    return std::string_view(stops_[nodes_[state].stop]).substr(0, nodes_[state].depth);
 }
 
 StopStrings::Scan StopStrings::scan(State state, std::string_view text) const {

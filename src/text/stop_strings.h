@@ -25,6 +25,8 @@ public:
         std::size_t held;       // not stopped: bytes at the end that may yet become a stop string
     };
     Scan scan(State state, std::string_view text) const;
+    // The bytes a state holds back: the beginning of a stop string that the text so far ends with.
+    std::string_view held_text(State state) const;
     bool empty() const { return stops_.empty(); }
 
 private:
@@ -37,6 +39,7 @@ private:
         std::vector<std::pair<unsigned char, State>> next;
         State fallback = 0;
         std::uint32_t depth = 0;
+        std::uint32_t stop = 0;          // a stop string that begins with the bytes of this node
         std::uint32_t match_length = 0;  // longest stop string ending here
     };
     std::vector<Node> nodes_;

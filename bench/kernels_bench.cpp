@@ -1,0 +1,130 @@
+// Kernels by level: matmul at one token (bytes per second of weights is what counts) and at 64 (GOP/s), and attention.
+// Run one level or type with --benchmark_filter, e.g. 'dotprod/Q4_K'.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "kernels/kernels.h"
+#include "tensor/dtype.h"
+
+namespace hearth {
+namespace {
+
+constexpr std::size_t kRows = 2048;
+constexpr std::size_t kColumns = 2048;
+
+std::vector<float> random_floats(std::size_t n, std::uint64_t seed) {
+    std::vector<float> values(n);
+    for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(random_unit(seed, i) * 2.0 - 1.0);
+    return values;
+}
+
+std::vector<std::byte> quantized(const Kernels& kernels, DType type, const std::vector<float>& x, std::size_t columns) {
+    const ActivationFormat format = traits(type).activation;
+    const std::size_t row = activation_row_bytes(format, columns);
+    std::vector<std::byte> out(x.size() / columns * row);
+    for (std::size_t t = 0; t < x.size() / columns; ++t) {
+        std::byte* at = out.data() + t * row;
+        if (format == ActivationFormat::F32) std::memcpy(at, x.data() + t * columns, row);
+        if (format == ActivationFormat::Q8x32) {
+            kernels.quantize_q8x32(x.data() + t * columns, columns, reinterpret_cast<ActivationBlock32*>(at));
+        }
+        if (format == ActivationFormat::Q8x256) {
+            kernels.quantize_q8x256(x.data() + t * columns, columns, reinterpret_cast<ActivationBlock256*>(at));
+        }
+    }
+    return out;
+}
+
+void matmul(benchmark::State& state, const Kernels& kernels, DType type, std::size_t tokens) {
+    const std::size_t bytes = row_bytes(type, kRows * kColumns);
+    std::vector<std::byte> weights(bytes);
+    // Arbitrary bytes below 0x40 in every place: any f16 scale they make is a small normal number.
+    for (std::size_t i = 0; i < bytes; ++i) weights[i] = static_cast<std::byte>(random_bits(1, i) & 0x3fu);
+    const std::vector<std::byte> activations = quantized(kernels, type, random_floats(tokens * kColumns, 2), kColumns);
+    std::vector<float> out(tokens * kRows);
+    const MatmulTask task = {.weights = weights.data(),
+                             .weight_row_bytes = row_bytes(type, kColumns),
+                             .rows = kRows,
+                             .columns = kColumns,
+                             .activations = activations.data(),
+                             .activation_row_bytes = activation_row_bytes(traits(type).activation, kColumns),
+                             .tokens = tokens,
+                             .out = out.data(),
+                             .out_stride = kRows};
+    for (auto _ : state) {
+        kernels.matmul[static_cast<std::size_t>(type)](task);
+        benchmark::ClobberMemory();
+    }
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
+    state.counters["GOP/s"] = benchmark::Counter(2e-9 * static_cast<double>(kRows * kColumns * tokens),
+                                                 benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void attention(benchmark::State& state, const Kernels& kernels, std::size_t group, std::size_t positions) {
+    constexpr std::size_t kHeadDim = 128;
+    const std::size_t blocks = positions / kKvBlockTokens;
+    const std::size_t block_bytes = kKvBlockTokens * kHeadDim * 2 * 2;
+    std::vector<std::byte> pool(blocks * block_bytes);
+    const std::vector<float> kv = random_floats(pool.size() / 2, 3);
+    kernels.to_f16(kv.data(), kv.size(), reinterpret_cast<Half*>(pool.data()));
+    std::vector<std::uint32_t> table(blocks);
+    for (std::size_t i = 0; i < blocks; ++i) table[i] = static_cast<std::uint32_t>(i);
+    const std::vector<float> query = random_floats(group * kHeadDim, 4);
+    std::vector<float> out(group * kHeadDim);
+    const AttentionTask task = {.query = query.data(),
+                                .out = out.data(),
+                                .group = group,
+                                .head_dim = kHeadDim,
+                                .pool = pool.data(),
+                                .block_table = table.data(),
+                                .block_bytes = block_bytes,
+                                .key_offset = 0,
+                                .value_offset = block_bytes / 2,
+                                .first = 0,
+                                .last = positions - 1,
+                                .scale = 0.088f};
+    for (auto _ : state) {
+        kernels.attention(task);
+        benchmark::ClobberMemory();
+    }
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(pool.size()));
+    state.counters["GFLOP/s"] = benchmark::Counter(4e-9 * static_cast<double>(group * positions * kHeadDim),
+                                                   benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void register_all() {
+    constexpr DType kTypes[] = {DType::Q8_0,   DType::Q4_0,  DType::Q4_1, DType::Q5_0, DType::Q4_K,  DType::Q6_K,
+                                DType::Q5_K,   DType::Q5_1,  DType::F32,  DType::F16,  DType::BF16,  DType::IQ4_NL,
+                                DType::IQ4_XS, DType::MXFP4, DType::Q3_K, DType::Q2_K, DType::TQ1_0, DType::TQ2_0};
+    for (const Kernels& kernels : supported_kernels()) {
+        const std::string level(kernels.level);
+        for (const DType type : kTypes) {
+            for (const std::size_t tokens : {1, 4, 64}) {
+                const std::string name = level + "/" + std::string(traits(type).name) + "/n:" + std::to_string(tokens);
+                benchmark::RegisterBenchmark(name.c_str(), [&kernels, type, tokens](benchmark::State& state) {
+                    matmul(state, kernels, type, tokens);
+                })->Unit(benchmark::kMicrosecond);
+            }
+        }
+        for (const std::size_t group : {1, 4, 8}) {
+            const std::string name = level + "/attention/group:" + std::to_string(group);
+            benchmark::RegisterBenchmark(name.c_str(), [&kernels, group](benchmark::State& state) {
+                attention(state, kernels, group, 2048);
+            })->Unit(benchmark::kMicrosecond);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace hearth
+
+int main(int argc, char** argv) {
+    hearth::register_all();
+    benchmark::Initialize(&argc, argv);
+    benchmark::RunSpecifiedBenchmarks();
+    return 0;
+}

@@ -1,0 +1,117 @@
+// Which levels this CPU can run. Each is the one below it with some entries replaced.
+#include "kernels/kernels.h"
+
+#include <array>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace hearth {
+
+namespace {
+
+constexpr std::size_t kMaxLevels = 4;
+
+struct Levels {
+    std::array<Kernels, kMaxLevels> tables{};
+    std::size_t count = 0;
+
+    void stack(std::string_view name, void (*install)(Kernels&)) {
+        if (count > 0) tables[count] = tables[count - 1];
+        install(tables[count]);
+        tables[count].level = name;
+        ++count;
+    }
+};
+
+#if defined(__aarch64__)
+
+bool has_dotprod() {
+#if defined(__linux__)
+    constexpr unsigned long kAsimdDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
+    return (getauxval(AT_HWCAP) & kAsimdDotProduct) != 0;
+#else
+    return false;
+#endif
+}
+
+void stack_isa_levels(Levels& levels) {
+    levels.stack("neon", install_neon);
+    if (has_dotprod()) levels.stack("dotprod", install_dotprod);
+}
+
+#elif defined(__x86_64__)
+
+struct X86Features {
+    bool avx2 = false;    // with FMA and F16C, and the system saving the registers
+    bool avx512 = false;  // F, BW, VL, DQ and VNNI
+};
+
+X86Features detect() {
+    X86Features features;
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    if (__get_cpuid(1, &a, &b, &c, &d) == 0) return features;
+    constexpr unsigned kFma = 1u << 12;
+    constexpr unsigned kOsxsave = 1u << 27;
+    constexpr unsigned kAvx = 1u << 28;
+    constexpr unsigned kF16c = 1u << 29;
+    constexpr unsigned kNeeded = kFma | kOsxsave | kAvx | kF16c;
+    if ((c & kNeeded) != kNeeded) return features;
+    unsigned saved = 0;
+    unsigned saved_high = 0;
+    __asm__("xgetbv" : "=a"(saved), "=d"(saved_high) : "c"(0));
+    if ((saved & 0x6u) != 0x6u) return features;  // XMM and YMM
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return features;
+    features.avx2 = (b & (1u << 5)) != 0;
+    constexpr unsigned kF = 1u << 16;
+    constexpr unsigned kDq = 1u << 17;
+    constexpr unsigned kBw = 1u << 30;
+    constexpr unsigned kVl = 1u << 31;
+    constexpr unsigned kVnni = 1u << 11;  // in ECX
+    const bool wide = (b & (kF | kDq | kBw | kVl)) == (kF | kDq | kBw | kVl) && (c & kVnni) != 0;
+    features.avx512 = features.avx2 && wide && (saved & 0xe6u) == 0xe6u;  // and the opmask and ZMM registers
+    return features;
+}
+
+void stack_isa_levels(Levels& levels) {
+    const X86Features features = detect();
+    if (features.avx2) levels.stack("avx2", install_avx2);
+    if (features.avx512) levels.stack("avx512", install_avx512);
+}
+
+#else
+
+void stack_isa_levels(Levels&) {}
+
+#endif
+
+Levels make_levels() {
+    Levels levels;
+    levels.stack("reference", install_reference);
+    stack_isa_levels(levels);
+    return levels;
+}
+
+}  // namespace
+
+std::span<const Kernels> supported_kernels() {
+    static const Levels levels = make_levels();
+    return {levels.tables.data(), levels.count};
+}
+
+const Kernels* find_kernels(std::string_view level) {
+    const std::span<const Kernels> all = supported_kernels();
+    if (level.empty()) return &all.back();
+    for (const Kernels& kernels : all) {
+        if (kernels.level == level) return &kernels;
+    }
+    return nullptr;
+}
+
+}  // namespace hearth

@@ -1,0 +1,17 @@
+// AArch64 baseline: every operation in NEON.
+#include "kernels/simd_neon_types.h"
+// After the vocabulary they are written in.
+#include "kernels/simd_float.h"
+#include "kernels/simd_matmul.h"
+//
+#include "kernels/simd_attention.h"
+
+namespace hearth {
+
+void install_neon(Kernels& table) {
+    install_quantised_matmul(table);
+    install_float(table);
+    install_attention(table);
+}
+
+}  // namespace hearth

@@ -1,0 +1,261 @@
+// Float operations for any vector ISA, in the sixteen virtual lanes of the reference. Include after the ISA's
+// vocabulary (simd_neon.h or simd_avx2.h), once in an ISA file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+
+namespace hearth {
+
+namespace {
+
+inline constexpr std::size_t kLaneCount = 16;
+inline constexpr std::size_t kVecs = kLaneCount / kWidth;
+
+// Sixteen virtual lanes in as many native vectors as they take.
+using Lanes = Vec[kVecs];
+
+[[gnu::always_inline]] inline void clear_lanes(Lanes& lanes) {
+    for (std::size_t i = 0; i < kVecs; ++i) lanes[i] = v_set(0.0f);
+}
+
+// The exponential of reference_float.cpp, step by step.
+[[gnu::always_inline]] inline Vec v_exp(Vec x) {
+    const Vec low = v_set(-87.3f);
+    const Vec high = v_set(88.7f);
+    const Vec inside = v_clamp(x, low, high);  // a NaN stays
+    const Vec n = v_round(v_mul(inside, v_set(0x1.715476p+0f)));
+    Vec r = v_fma(n, v_set(-0x1.62ep-1f), inside);
+    r = v_fma(n, v_set(-0x1.0bfbe8p-15f), r);
+    Vec p = v_set(0x1.6d981cp-10f);
+    p = v_fma(p, r, v_set(0x1.123e14p-7f));
+    p = v_fma(p, r, v_set(0x1.55547ep-5f));
+    p = v_fma(p, r, v_set(0x1.55548ap-3f));
+    p = v_fma(p, r, v_set(0.5f));
+    p = v_fma(p, r, v_set(1.0f));
+    p = v_fma(p, r, v_set(1.0f));
+    p = v_times_power_of_two(p, n);
+    p = v_select_less(x, low, v_set(0.0f), p);
+    return v_select_less(high, x, v_set(__builtin_inff()), p);
+}
+
+// Loads of the three float weight types.
+struct WeightF32 {
+    using Element = float;
+    [[gnu::always_inline]] static Vec load(const float* w) { return v_load(w); }
+};
+struct WeightF16 {
+    using Element = std::uint16_t;
+    [[gnu::always_inline]] static Vec load(const std::uint16_t* w) { return v_load_f16(w); }
+};
+struct WeightBF16 {
+    using Element = std::uint16_t;
+    [[gnu::always_inline]] static Vec load(const std::uint16_t* w) { return v_load_bf16(w); }
+};
+
+// Columns past the last whole sixteen, into lanes 0, 1, ... and no other: an added zero could turn -0 into +0.
+template <typename Weight>
+inline void add_tail(Lanes& lanes, const typename Weight::Element* w, const float* x, std::size_t n) {
+    typename Weight::Element padded[kLaneCount] = {};
+    float weights[kLaneCount];
+    float values[kLaneCount];
+    for (std::size_t i = 0; i < n; ++i) padded[i] = w[i];
+    for (std::size_t i = 0; i < kVecs; ++i) {
+        v_store(weights + i * kWidth, Weight::load(padded + i * kWidth));
+        v_store(values + i * kWidth, lanes[i]);
+    }
+    for (std::size_t i = 0; i < n; ++i) values[i] = __builtin_fmaf(weights[i], x[i], values[i]);
+    for (std::size_t i = 0; i < kVecs; ++i) lanes[i] = v_load(values + i * kWidth);
+}
+
+template <typename Weight, std::size_t kTokens>
+void tile_float(const MatmulTask& task, std::size_t row, std::size_t token) {
+    const auto* w = reinterpret_cast<const typename Weight::Element*>(task.weights + row * task.weight_row_bytes);
+    const float* x[kTokens];
+    Lanes acc[kTokens];
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        x[t] = reinterpret_cast<const float*>(task.activations + (token + t) * task.activation_row_bytes);
+        clear_lanes(acc[t]);
+    }
+    const std::size_t whole = task.columns / kLaneCount * kLaneCount;
+    for (std::size_t k = 0; k < whole; k += kLaneCount) {
+        for (std::size_t i = 0; i < kVecs; ++i) {
+            const Vec weights = Weight::load(w + k + i * kWidth);
+            for (std::size_t t = 0; t < kTokens; ++t)
+                acc[t][i] = v_fma(weights, v_load(x[t] + k + i * kWidth), acc[t][i]);
+        }
+    }
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        if (whole < task.columns) add_tail<Weight>(acc[t], w + whole, x[t] + whole, task.columns - whole);
+        task.out[(token + t) * task.out_stride + row] = v_sum_tree(acc[t]);
+    }
+}
+
+template <typename Weight>
+void matmul_float(const MatmulTask& task) {
+    for (std::size_t row = 0; row < task.rows; ++row) {
+        std::size_t token = 0;
+        for (; token + 4 <= task.tokens; token += 4) tile_float<Weight, 4>(task, row, token);
+        for (; token < task.tokens; ++token) tile_float<Weight, 1>(task, row, token);
+    }
+}
+
+inline void rms_norm(const float* x, const float* weight, std::size_t n, float eps, float* out) {
+    Lanes lanes;
+    clear_lanes(lanes);
+    const std::size_t whole = n / kLaneCount * kLaneCount;
+    for (std::size_t k = 0; k < whole; k += kLaneCount) {
+        for (std::size_t i = 0; i < kVecs; ++i) {
+            const Vec value = v_load(x + k + i * kWidth);
+            lanes[i] = v_fma(value, value, lanes[i]);
+        }
+    }
+    if (whole < n) add_tail<WeightF32>(lanes, x + whole, x + whole, n - whole);
+    const float mean = v_sum_tree(lanes) / static_cast<float>(n);
+    const float inverse = 1.0f / __builtin_sqrtf(mean + eps);
+    std::size_t i = 0;
+    for (; i + kWidth <= n; i += kWidth)
+        v_store(out + i, v_mul(v_mul(v_load(x + i), v_set(inverse)), v_load(weight + i)));
+    for (; i < n; ++i) out[i] = (x[i] * inverse) * weight[i];
+}
+
+// out[i] = operation(a[i], b[i]), the tail through padded copies: one element's result does not depend on its
+// neighbours.
+template <typename Operation>
+[[gnu::always_inline]] inline void for_each(const float* a, const float* b, std::size_t n, float* out,
+                                            Operation operation) {
+    std::size_t i = 0;
+    for (; i + kWidth <= n; i += kWidth) v_store(out + i, operation(v_load(a + i), v_load(b + i)));
+    if (i == n) return;
+    float first[kWidth] = {};
+    float second[kWidth] = {};
+    for (std::size_t k = i; k < n; ++k) {
+        first[k - i] = a[k];
+        second[k - i] = b[k];
+    }
+    v_store(first, operation(v_load(first), v_load(second)));
+    for (std::size_t k = i; k < n; ++k) out[k] = first[k - i];
+}
+
+inline void add(const float* a, const float* b, std::size_t n, float* out) {
+    for_each(a, b, n, out, [](Vec x, Vec y) { return v_add(x, y); });
+}
+
+inline void swiglu(const float* gate, const float* up, std::size_t n, float* out) {
+    for_each(gate, up, n, out, [](Vec g, Vec u) { return v_mul(v_div(g, v_add(v_set(1.0f), v_exp(v_neg(g)))), u); });
+}
+
+inline void geglu(const float* gate, const float* up, std::size_t n, float* out) {
+    for_each(gate, up, n, out, [](Vec g, Vec u) {
+        const Vec cube = v_mul(v_mul(g, g), g);
+        const Vec minus_two_u = v_mul(v_set(-1.59576912160573f), v_fma(v_set(0.044715f), cube, g));
+        return v_mul(v_div(g, v_add(v_set(1.0f), v_exp(minus_two_u))), u);
+    });
+}
+
+[[gnu::always_inline]] inline VecPair rotate(VecPair head, VecPair angle) {
+    return {v_fma(head.first, angle.first, v_neg(v_mul(head.second, angle.second))),
+            v_fma(head.first, angle.second, v_mul(head.second, angle.first))};
+}
+
+inline void rope(float* head, const float* angles, std::size_t pairs, RopeStyle style) {
+    const bool adjacent = style == RopeStyle::Adjacent;
+    std::size_t i = 0;
+    for (; i + kWidth <= pairs; i += kWidth) {
+        const VecPair angle = v_load_pairs(angles + 2 * i);
+        if (adjacent) {
+            v_store_pairs(head + 2 * i, rotate(v_load_pairs(head + 2 * i), angle));
+        } else {
+            const VecPair rotated = rotate({v_load(head + i), v_load(head + pairs + i)}, angle);
+            v_store(head + i, rotated.first);
+            v_store(head + pairs + i, rotated.second);
+        }
+    }
+    for (; i < pairs; ++i) {
+        float* first = adjacent ? head + 2 * i : head + i;
+        float* second = adjacent ? first + 1 : first + pairs;
+        const float a = *first;
+        const float b = *second;
+        *first = __builtin_fmaf(a, angles[2 * i], -(b * angles[2 * i + 1]));
+        *second = __builtin_fmaf(a, angles[2 * i + 1], b * angles[2 * i]);
+    }
+}
+
+inline void convert_to_f16(const float* x, std::size_t n, Half* out) {
+    auto* bits = reinterpret_cast<std::uint16_t*>(out);
+    std::size_t i = 0;
+    for (; i + kWidth <= n; i += kWidth) v_store_f16(bits + i, v_load(x + i));
+    if (i == n) return;
+    float padded[kWidth] = {};
+    std::uint16_t halves[kWidth];
+    for (std::size_t k = i; k < n; ++k) padded[k - i] = x[k];
+    v_store_f16(halves, v_load(padded));
+    for (std::size_t k = i; k < n; ++k) bits[k] = halves[k - i];
+}
+
+// Scale of a block whose largest magnitude has these bits; the inverse is zero where all q are zero.
+struct BlockScale {
+    float scale;
+    float inverse;
+};
+inline BlockScale block_scale(std::uint32_t largest) {
+    if (largest >= 0x7f800000u) return {__builtin_nanf(""), 0.0f};
+    if (largest < (127u - 100u) << 23) return {0.0f, 0.0f};
+    float magnitude;
+    __builtin_memcpy(&magnitude, &largest, 4);
+    const float exact = magnitude / 127.0f;
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, &exact, 4);
+    bits = (bits + 0xfffu + ((bits >> 13) & 1u)) & ~0x1fffu;  // 11 significant bits, nearest even
+    float scale;
+    __builtin_memcpy(&scale, &bits, 4);
+    return {scale, 1.0f / scale};
+}
+
+inline void quantize_q8x32(const float* x, std::size_t n, ActivationBlock32* out) {
+    for (std::size_t b = 0; b < n / kBlock32; ++b, x += kBlock32) {
+        const BlockScale scale = block_scale(largest_magnitude(x, kBlock32));
+        out[b].scale = scale.scale;
+        if (scale.inverse == 0.0f) {
+            __builtin_memset(out[b].q, 0, kBlock32);
+            out[b].sum = 0;
+            continue;
+        }
+        out[b].sum = quantize16(x, scale.inverse, out[b].q) + quantize16(x + 16, scale.inverse, out[b].q + 16);
+    }
+}
+
+inline void quantize_q8x256(const float* x, std::size_t n, ActivationBlock256* out) {
+    for (std::size_t b = 0; b < n / kBlock256; ++b, x += kBlock256) {
+        const BlockScale scale = block_scale(largest_magnitude(x, kBlock256));
+        out[b].scale = scale.scale;
+        if (scale.inverse == 0.0f) {
+            __builtin_memset(out[b].q, 0, kBlock256);
+            __builtin_memset(out[b].sums, 0, sizeof out[b].sums);
+            continue;
+        }
+        for (std::size_t j = 0; j < 16; ++j) {
+            out[b].sums[j] = static_cast<std::int16_t>(quantize16(x + 16 * j, scale.inverse, out[b].q + 16 * j));
+        }
+    }
+}
+
+inline void install_float(Kernels& table) {
+    table.matmul[static_cast<std::size_t>(DType::F32)] = matmul_float<WeightF32>;
+    table.matmul[static_cast<std::size_t>(DType::F16)] = matmul_float<WeightF16>;
+    table.matmul[static_cast<std::size_t>(DType::BF16)] = matmul_float<WeightBF16>;
+    table.quantize_q8x32 = quantize_q8x32;
+    table.quantize_q8x256 = quantize_q8x256;
+    table.rms_norm = rms_norm;
+    table.add = add;
+    table.swiglu = swiglu;
+    table.geglu = geglu;
+    table.rope = rope;
+    table.to_f16 = convert_to_f16;
+}
+
+}  // namespace
+
+}  // namespace hearth
