@@ -81,17 +81,19 @@ def randomise(model, seed: int) -> None:
     gemma = model.config.model_type.startswith("gemma")
     # Small where the same matrix makes the logits: else the best token is always the one just read.
     embedding_scale = 0.3 if model.config.tie_word_embeddings else 1.0
+    if gemma:  # its file holds w of 1 + w, and its embeddings are multiplied by sqrt(dim) afterwards
+        embedding_scale = model.config.hidden_size ** -0.5
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
         if name.endswith("norm.weight"):
-            parameter.data = (0.0 if gemma else 1.0) + 0.25 * noise
+            mean = 1.0 if not gemma else -0.4 if ".post_" in name else 0.0
+            parameter.data = mean + 0.25 * noise
         elif name.endswith(".bias"):
             parameter.data = 0.3 * noise
         elif "embed_tokens" in name:
-            parameter.data = noise * embedding_scale * (parameter.shape[1] ** -0.5 if gemma else 1.0)
+            parameter.data = embedding_scale * noise
         else:
-            gain = 1.5 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj")) else 1.0
-            parameter.data = gain * noise / parameter.shape[1] ** 0.5
+            parameter.data = noise / parameter.shape[1] ** 0.5
 
 
 def make(name: str, seed: int, folder: pathlib.Path) -> None:
@@ -113,7 +115,8 @@ def make(name: str, seed: int, folder: pathlib.Path) -> None:
              "tokens": TOKENS}
     (folder / f"{name}.json").write_text(json.dumps(about) + "\n")
     print(f"{name}: {(folder / f'{name}.gguf').stat().st_size} bytes, logits within "
-          f"{logits.min():.2f} and {logits.max():.2f}, {len(set(logits.argmax(1)))} different best tokens")
+          f"{logits.min():.2f} and {logits.max():.2f}, {len(set(logits.argmax(1)))} different best tokens, "
+          f"{sum(logits.argmax(1) == numpy.array(TOKENS))} of them the token read")
 
 
 def main() -> int:
