@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "backend/backend.h"
 #include "base/result.h"
 #include "models/model.h"
 #include "text/chat_template.h"
@@ -73,11 +74,16 @@ public:
     // Allocates nothing once warm.
     Result<Logits> forward(std::span<const Feed> feeds);
 
+    // For tracing and tests: the compiled plan, and the device that executes its windows.
+    const Plan& plan() const;
+    Backend& backend();
+
     struct Impl;
     Impl& impl() { return *impl_; }
 
 private:
     explicit Engine(std::unique_ptr<Impl> impl);
+    Status pack(std::span<const Feed> feeds);
     std::unique_ptr<Impl> impl_;
 };
 

@@ -2,6 +2,7 @@
 // is what it would have said had it never been elsewhere, bit for bit.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,19 +30,22 @@ public:
     // `options` and `stops` are shared, unchanged, by all forks.
     Sequence(std::shared_ptr<Engine> engine, std::shared_ptr<const SamplingOptions> options,
              std::shared_ptr<const StopStrings> stops = nullptr);
-    Sequence(Sequence&&) noexcept;
-    Sequence& operator=(Sequence&&) noexcept;
+    Sequence(Sequence&& other) noexcept;
+    Sequence& operator=(Sequence&& other) noexcept;
     Sequence(const Sequence&) = delete;
+    Sequence& operator=(const Sequence&) = delete;
     ~Sequence();
 
-    // Adds tokens to the history; forward() computes them. Prompt tokens produce no text.
-    // Errors: the context is full, no KV block is free.
+    // Adds prompt tokens to the history; forward() computes them. They make no text.
+    // Errors: a token outside the vocabulary, the context is full, no KV block is free; nothing is added then.
     Status append(std::span<const TokenId> tokens);
-    // Adds a generated token and appends the text it makes certain to `text`.
+    // Adds a generated token and appends the text that becomes certain with it to `text`.
     Status accept(TokenId token, std::string& text);
+    // At the end of an answer: appends the text still held back (an unfinished character, a possible stop string).
+    void finish_text(std::string& text);
 
-    std::size_t length() const;    // tokens in the history
-    std::size_t computed() const;  // of these, how many the KV holds
+    std::size_t length() const { return chain_.length; }      // tokens in the history
+    std::size_t computed() const { return chain_.computed; }  // of these, how many the KV holds
     std::size_t pending() const { return length() - computed(); }
     TokenId token(std::size_t position) const;
     std::vector<TokenId> tokens() const;
@@ -49,23 +53,41 @@ public:
     // The next token, from the logits of the last one.
     Result<SampledToken> sample(std::span<const float> logits);
 
-    Time mark() const { return Time{static_cast<std::uint32_t>(length())}; }
-    Status regress(Time time);  // error when `time` lies ahead
+    Time mark() const { return Time{chain_.length}; }
+    Status regress(Time time);  // an error when `time` lies ahead
     Result<Sequence> fork(Time time) const;
 
-    // So that the last token's logits can be had (again): makes it pending if nothing is.
+    // So that the last token's logits can be had again: makes it pending if nothing is.
     void recompute_last();
 
-    bool stopped() const;  // a stop string has been completed
-    DetokenizerState text_state() const;
+    bool stopped() const { return text_.stopped != 0; }  // a stop string has been completed
+    Engine& engine() const { return *engine_; }
 
 private:
     friend class Engine;
-    struct State;
-    std::unique_ptr<State> state_;
+    // The state of the text after a position: kept with it, restored by regress and fork.
+    struct TextState {
+        DetokenizerState detokenizer;
+        std::uint8_t stopped = 0;
+        StopStrings::State stop = 0;
+    };
+    Status push(TokenId token, const TextState& text);
+    void restore_text();
+    // For the engine: the block table of this sequence with the pending blocks its own; then what was computed.
+    Result<const std::uint32_t*> prepare_blocks();
+    void note_computed(std::size_t rows) { chain_.computed += static_cast<std::uint32_t>(rows); }
+    BlockTree& tree() const;
+
+    std::shared_ptr<Engine> engine_;
+    std::shared_ptr<const SamplingOptions> options_;
+    std::shared_ptr<const StopStrings> stops_;
+    Chain chain_;
+    TextState text_;
+    std::vector<std::uint32_t> block_table_;  // sized on the first step
+    std::vector<TokenId> recent_;             // for penalties; sized on first use
 };
 
-// Feeds all pending tokens in steps of at most `chunk` rows and gives the logits of the last one.
-Result<Logits> forward_pending(Engine& engine, Sequence& sequence, std::size_t chunk);
+// Feeds all pending tokens in steps of at most `chunk` rows (0: what a step takes) and gives the logits of the last one.
+Result<Logits> forward_pending(Engine& engine, Sequence& sequence, std::size_t chunk = 0);
 
 }  // namespace hearth

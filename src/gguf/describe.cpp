@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -142,12 +144,22 @@ std::string_view string_of(const GgufValue& value) {
     return {reinterpret_cast<const char*>(value.data.data()), value.data.size()};
 }
 
+// The double that prints like the float: 1e-05, not 9.999999747378752e-06.
+double shortest_double(float value) {
+    if (!std::isfinite(value)) return static_cast<double>(value);
+    char text[32];
+    const std::to_chars_result written = std::to_chars(text, text + sizeof text, value);
+    double out = static_cast<double>(value);
+    std::from_chars(text, written.ptr, out);
+    return out;
+}
+
 // Element `index` of a number or array of numbers.
 Json number_json(const GgufValue& value, std::uint64_t index) {
     const std::byte* at = value.data.data() + index * element_bytes(value.element_type);
     switch (value.element_type) {
         case GgufType::Bool: return Json(load<std::uint8_t>(at) != 0);
-        case GgufType::F32: return Json(static_cast<double>(load<float>(at)));
+        case GgufType::F32: return Json(shortest_double(load<float>(at)));
         case GgufType::F64: return Json(load<double>(at));
         default: break;
     }
@@ -179,22 +191,25 @@ Json value_json(const GgufValue& value) {
                              {"first", Json(first_elements(value, kTextElements, kJsonStringBytes))}});
 }
 
-std::string plural_of(GgufType type) {
-    return std::string(name_of(type)) + (type == GgufType::String ? "s" : "");
+std::string counted(std::uint64_t count, std::string_view noun) {
+    std::string out = std::to_string(count);
+    out += ' ';
+    out += noun;
+    if (count != 1) out += 's';
+    return out;
 }
 
 std::string value_text(const GgufValue& value) {
     if (value.type == GgufType::String) return printable(shortened(string_of(value), kTextStringBytes));
     if (value.type != GgufType::Array) return number_json(value, 0).dump();
     std::string out = "[";
-    out += std::to_string(value.count);
-    out += ' ';
-    out += plural_of(value.element_type);
+    const std::string noun(name_of(value.element_type));
+    out += counted(value.count, value.element_type == GgufType::String ? noun : noun + " value");
     out += ']';
     for (const Json& item : first_elements(value, kTextElements, kTextStringBytes / 4)) {
         const std::string* text = item.as_string();
         out += ' ';
-        out += text != nullptr ? printable(*text) : item.dump();
+        out += text != nullptr ? '"' + printable(*text) + '"' : item.dump();
     }
     return value.count > kTextElements ? out + " ..." : out;
 }
@@ -298,8 +313,7 @@ std::string summary_text(const GgufFile& file) {
     add_number(out, "vocabulary", facts.vocabulary);
     for (const DType type : types_by_size(facts)) {
         const TypeShare& share = facts.by_type[static_cast<std::size_t>(type)];
-        add_row(out, traits(type).name,
-                std::to_string(share.tensors) + " tensors, " + with_unit(share.size_bytes, "B"));
+        add_row(out, traits(type).name, counted(share.tensors, "tensor") + ", " + with_unit(share.size_bytes, "B"));
     }
 
     std::vector<std::vector<std::string>> rows;
@@ -307,13 +321,14 @@ std::string summary_text(const GgufFile& file) {
         const GgufValue& value = *file.find(key);
         rows.push_back({std::string(key), std::string(name_of(value.type)), value_text(value)});
     }
-    out += "\nmetadata, " + std::to_string(rows.size()) + " keys\n" + table(rows);
+    out += "\nmetadata, " + counted(rows.size(), "key") + "\n" + table(rows);
     rows.clear();
     for (const GgufTensor& tensor : file.tensors()) {
         rows.push_back({std::string(tensor.name), std::string(traits(tensor.view.type).name),
                         shape_text(tensor.view.shape), std::to_string(tensor.view.size_bytes())});
     }
-    out += "\ntensors, " + std::to_string(rows.size()) + "\n" + table(rows);
+    out += '\n';
+    out += counted(rows.size(), "tensor") + "\n" + table(rows);
     return out;
 }
 

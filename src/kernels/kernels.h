@@ -76,8 +76,8 @@ const Kernels* find_kernels(std::string_view level);
 // The functions behind the table's levels. Each fills or overwrites entries; supported_kernels() stacks them.
 void install_reference(Kernels& table);
 
-// Cosines and sines of one position: angles[2i], angles[2i+1] for position * inverse_frequency[i] / ..., defined in
-// double precision with our own polynomials, so that they are the same bits whatever the C library.
+// Cosines and sines of one position: angles[2i], angles[2i+1] for position * inverse_frequencies[i], times magnitude.
+// Defined in double precision with our own polynomials, so that they are the same bits whatever the C library.
 void rope_angles(std::uint32_t position, std::span<const float> inverse_frequencies, float magnitude, float* angles);
 
 // e^x as one polynomial with fused multiply-adds: the exponential of every kernel.

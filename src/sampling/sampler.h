@@ -41,20 +41,24 @@ class SamplerScratch {
 public:
     explicit SamplerScratch(std::size_t vocabulary_size);
 
-private:
-    friend Result<SampledToken> sample(std::span<const float>, const SamplingOptions&, std::span<const TokenId>,
-                                       std::uint64_t, SamplerScratch&);
     struct Candidate {
         float logit;
         TokenId token;
     };
+
+private:
+    friend Result<SampledToken> sample(std::span<const float>, const SamplingOptions&, std::span<const TokenId>,
+                                       std::uint64_t, SamplerScratch&);
     std::vector<Candidate> candidates_;
+    std::vector<float> adjusted_;        // logits after bias and penalties, when there are any
     std::vector<std::uint32_t> counts_;  // by token, zero between calls
 };
 
-// Picks the token that follows. `recent`: the tokens before it, oldest first (only the last `penalty_last` matter).
-// `position`: how many tokens stand before it. A NaN logit is an error: the model's numbers are broken.
-// Ties go to the lower token id.
+// Picks the token that follows. The chain: logit bias, repetition penalty (divides positive logits, multiplies negative
+// ones), frequency and presence penalties; greedy ends here. Then top_k, typical_p, top_p, min_p, each over the
+// temperature-1 probabilities of what the one before left; then temperature and one draw in descending order. `recent`:
+// the tokens before it, oldest first (only the last `penalty_last` matter). `position`: how many tokens stand before
+// it. A NaN logit is an error: the model's numbers are broken. Ties go to the lower token id.
 Result<SampledToken> sample(std::span<const float> logits, const SamplingOptions& options,
                             std::span<const TokenId> recent, std::uint64_t position, SamplerScratch& scratch);
 

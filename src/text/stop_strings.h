@@ -1,9 +1,11 @@
 // Finds the first of several stop strings in a stream of text, however it is cut into pieces.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hearth {
@@ -26,6 +28,10 @@ public:
     bool empty() const { return stops_.empty(); }
 
 private:
+    State child(State at, unsigned char byte) const;  // 0: none
+    State add_child(State at, unsigned char byte);
+    State step(State at, unsigned char byte) const;
+
     std::vector<std::string> stops_;
     struct Node {
         std::vector<std::pair<unsigned char, State>> next;

@@ -24,7 +24,8 @@ enum class TokenKind : std::uint8_t { Normal, Unknown, Control, UserDefined, Unu
 
 class Tokenizer {
 public:
-    // Fails on an unknown model or pre-tokeniser: a guess would give wrong tokens in silence.
+    // Fails on an unknown model or pre-tokeniser: a guess would give wrong tokens in silence. The texts of the tokens
+    // stay in the bytes of `file`, which must outlive the tokenizer.
     static Result<Tokenizer> load(const GgufFile& file);
 
     Tokenizer(Tokenizer&&) noexcept;

@@ -1,0 +1,137 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/engine_state.h"
+#include "engine/sequence.h"
+#include "machine/machine.h"
+
+namespace hearth {
+
+namespace {
+
+constexpr std::size_t kDefaultContext = 8192;
+
+// Without a number of blocks asked for: one full context and as much again for forks.
+std::size_t default_block_count(std::size_t context) { return 2 * (context / kKvBlockTokens + 1) + 16; }
+
+std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+
+// Refuses what cannot fit before anything is touched, with both figures.
+Status check_memory(const std::string& path, std::size_t weights, std::size_t kv, std::size_t activations,
+                    std::size_t available) {
+    const std::size_t needed = weights + kv + activations;
+    if (needed <= available) return {};
+    return Error{ErrorCode::OutOfResources,
+                 path + ": needs " + mebibytes(needed) + " (weights " + mebibytes(weights) + ", KV " + mebibytes(kv) +
+                     ", activations " + mebibytes(activations) + "), available are " + mebibytes(available)};
+}
+
+Result<ChatTemplate> load_chat_template(const GgufFile& file) {
+    const std::optional<std::string_view> source = TRY(file.find_string("tokenizer.chat_template"));
+    if (!source) return Error{ErrorCode::InvalidModel, file.name() + ": the model has no chat template"};
+    return ChatTemplate::parse(*source);
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) {
+    GgufFile file = TRY(GgufFile::open(path));
+    Tokenizer tokenizer = TRY(Tokenizer::load(file));
+    Result<ChatTemplate> chat_template = load_chat_template(file);
+    const Machine machine = detect_machine();
+    const std::size_t threads = options.threads != 0 ? options.threads : machine.recommended_threads;
+
+    auto impl = std::make_unique<Impl>(std::move(file), std::move(tokenizer), std::move(chat_template), threads);
+    impl->backend = TRY(CpuBackend::create(options.isa, impl->pool));
+    impl->info = TRY(build_model(impl->file, BuildRequest{options.context}, impl->graph));
+    const ModelInfo& info = impl->info;
+    if (impl->tokenizer.vocabulary_size() != info.vocabulary) {
+        return Error{ErrorCode::InvalidModel, path + ": the vocabulary has " +
+                                                  std::to_string(impl->tokenizer.vocabulary_size()) +
+                                                  " tokens, the embedding " + std::to_string(info.vocabulary) + " rows"};
+    }
+    impl->context = options.context != 0 ? options.context : std::min(info.trained_context, kDefaultContext);
+    impl->execution = options.execution;
+    const PlanLimits limits{std::max<std::size_t>(options.batch_rows, 1), std::max<std::size_t>(options.wanted_rows, 1)};
+    impl->plan = TRY(Plan::compile(impl->graph, limits));
+    const std::size_t blocks = options.kv_blocks != 0 ? options.kv_blocks : default_block_count(impl->context);
+    // Only one full context counts against the memory: the rest is address space until a fork uses it.
+    const std::size_t kv_bytes = (impl->context / kKvBlockTokens + 1) * info.kv_layout().block_bytes();
+    TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, impl->arena.ephemeral_bytes(), machine.memory.usable_bytes));
+    impl->tree = TRY(BlockTree::create(*impl->backend, info.kv_layout(), blocks));
+    impl->reserve_step();
+    return std::shared_ptr<Engine>(new Engine(std::move(impl)));
+}
+
+const ModelInfo& Engine::info() const { return impl_->info; }
+const GgufFile& Engine::file() const { return impl_->file; }
+const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer; }
+const Result<ChatTemplate>& Engine::chat_template() const { return impl_->chat_template; }
+std::size_t Engine::context() const { return impl_->context; }
+std::size_t Engine::threads() const { return impl_->pool.size(); }
+std::string_view Engine::isa() const { return impl_->backend->isa(); }
+std::size_t Engine::batch_rows() const { return impl_->plan->limits().batch_rows; }
+std::size_t Engine::wanted_rows() const { return impl_->plan->limits().wanted_rows; }
+std::size_t Engine::kv_block_count() const { return impl_->tree->block_count(); }
+std::size_t Engine::kv_blocks_free() const { return impl_->tree->blocks_free(); }
+
+std::size_t Engine::weight_bytes() const {
+    std::size_t bytes = 0;
+    for (const Node& node : impl_->plan->nodes()) {
+        if (node.op == Op::Matmul) bytes += impl_->arena.constant(node.constant).size_bytes();
+    }
+    return bytes;
+}
+
+const Plan& Engine::plan() const { return *impl_->plan; }
+Backend& Engine::backend() { return *impl_->backend; }
+
+Status Engine::pack(std::span<const Feed> feeds) {
+    Impl& state = *impl_;
+    state.clear_step();
+    std::size_t rows = 0;
+    std::size_t wanted = 0;
+    for (const Feed& feed : feeds) {
+        CHECK(feed.sequence != nullptr && &feed.sequence->engine() == this);
+        if (feed.rows == 0 || feed.rows > feed.sequence->pending()) {
+            return Error{ErrorCode::Usage, "a feed of " + std::to_string(feed.rows) + " rows, pending are " +
+                                               std::to_string(feed.sequence->pending())};
+        }
+        rows += feed.rows;
+        wanted += feed.want == Want::All ? feed.rows : feed.want == Want::Last ? 1 : 0;
+    }
+    if (rows > batch_rows() || wanted > wanted_rows()) {
+        return Error{ErrorCode::Usage, "a step of " + std::to_string(rows) + " rows with " + std::to_string(wanted) +
+                                           " logits; the limits are " + std::to_string(batch_rows()) + " and " +
+                                           std::to_string(wanted_rows())};
+    }
+    for (const Feed& feed : feeds) TRY(state.add_feed(feed));
+    return {};
+}
+
+Result<Logits> Engine::forward(std::span<const Feed> feeds) {
+    TRY(pack(feeds));
+    Impl& state = *impl_;
+    const StepInputs inputs = state.step_inputs();
+    Logits logits{{}, state.info.vocabulary};
+    const std::size_t count = inputs.wanted_rows.size() * state.info.vocabulary;
+    if (state.execution == Execution::Eager) {
+        state.eager_logits = TRY(state.backend->execute_eagerly(state.graph, inputs));
+        logits.values = state.eager_logits;
+    } else {
+        TRY(state.backend->execute_window(*state.plan, 0, state.plan->steps().size(), inputs));
+        const std::byte* data = state.arena.ephemeral_data(state.graph.logits());
+        logits.values = {reinterpret_cast<const float*>(data), count};
+    }
+    for (const Feed& feed : feeds) feed.sequence->note_computed(feed.rows);
+    return logits;
+}
+
+}  // namespace hearth

@@ -1,0 +1,90 @@
+// Attention of one token over its KV blocks. A split is one KV block of 64 absolute positions; splits are computed
+// apart and merged in ascending order, so whoever computes them, and in whatever order, the bits are the same.
+#include <cmath>
+
+#include "kernels/reference.h"
+
+namespace hearth {
+
+namespace {
+
+// What one split leaves: the largest score, the sum of exp(score - largest), and the values weighted by these.
+struct Split {
+    float largest = 0.0f;
+    float sum = 0.0f;
+    float values[kMaxHeadDim] = {};
+};
+
+void compute_split(const AttentionTask& task, const float* query, std::size_t block, Split& split) {
+    const std::size_t begin = block * kKvBlockTokens;
+    const std::size_t first = task.first > begin ? task.first - begin : 0;
+    const std::size_t last = task.last - begin < kKvBlockTokens ? task.last - begin : kKvBlockTokens - 1;
+    const std::byte* base = task.pool + task.block_table[block] * task.block_bytes;
+    const auto* keys = reinterpret_cast<const Half*>(base + task.key_offset);
+    const auto* values = reinterpret_cast<const Half*>(base + task.value_offset);
+
+    float weights[kKvBlockTokens] = {};
+    for (std::size_t i = first; i <= last; ++i) {
+        float lanes[kLanes] = {};
+        for (std::size_t d = 0; d < task.head_dim; ++d) {
+            lanes[d % kLanes] = std::fma(query[d], to_float(keys[i * task.head_dim + d]), lanes[d % kLanes]);
+        }
+        weights[i] = sum_lanes(lanes) * task.scale;
+    }
+    split.largest = weights[first];
+    for (std::size_t i = first; i <= last; ++i) {
+        if (weights[i] > split.largest) split.largest = weights[i];
+    }
+    float lanes[kLanes] = {};
+    for (std::size_t i = first; i <= last; ++i) {
+        weights[i] = exp_reference(weights[i] - split.largest);
+        lanes[i % kLanes] += weights[i];
+    }
+    split.sum = sum_lanes(lanes);
+    for (std::size_t d = 0; d < task.head_dim; ++d) {
+        float value = 0.0f;
+        for (std::size_t i = first; i <= last; ++i) {
+            value = std::fma(weights[i], to_float(values[i * task.head_dim + d]), value);
+        }
+        split.values[d] = value;
+    }
+}
+
+void merge(const Split& split, std::size_t head_dim, Split& state) {
+    const float largest = split.largest > state.largest ? split.largest : state.largest;
+    const float old_factor = exp_reference(state.largest - largest);
+    const float new_factor = exp_reference(split.largest - largest);
+    state.largest = largest;
+    state.sum = std::fma(state.sum, old_factor, split.sum * new_factor);
+    for (std::size_t d = 0; d < head_dim; ++d) {
+        state.values[d] = std::fma(state.values[d], old_factor, split.values[d] * new_factor);
+    }
+}
+
+void attention(const AttentionTask& task) {
+    for (std::size_t head = 0; head < task.group; ++head) {
+        const float* query = task.query + head * task.head_dim;
+        Split state;
+        const std::size_t first_block = task.first / kKvBlockTokens;
+        for (std::size_t block = first_block; block <= task.last / kKvBlockTokens; ++block) {
+            if (block == first_block) {
+                compute_split(task, query, block, state);
+                continue;
+            }
+            Split split;
+            compute_split(task, query, block, split);
+            merge(split, task.head_dim, state);
+        }
+        for (std::size_t d = 0; d < task.head_dim; ++d) {
+            task.out[head * task.head_dim + d] = state.values[d] / state.sum;
+        }
+    }
+}
+
+}  // namespace
+
+void install_reference_attention(Kernels& table) {
+    table.attention = attention;
+}
+
+}  // namespace hearth

@@ -1,0 +1,61 @@
+// Sums a large buffer again and again; the sums only keep the compiler from skipping the reads.
+#include "machine/bandwidth.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+namespace hearth {
+namespace {
+
+constexpr std::size_t kChunkWords = (std::size_t{1} << 20) / sizeof(std::uint64_t);
+
+std::uint64_t sum_words(std::span<const std::uint64_t> words) {
+    // Eight sums in flight, so that the additions do not wait for each other.
+    std::uint64_t sums[8] = {};
+    std::size_t i = 0;
+    for (; i + 8 <= words.size(); i += 8) {
+        for (std::size_t lane = 0; lane < 8; ++lane) sums[lane] += words[i + lane];
+    }
+    for (; i < words.size(); ++i) sums[0] += words[i];
+    std::uint64_t total = 0;
+    for (const std::uint64_t sum : sums) total += sum;
+    return total;
+}
+
+}  // namespace
+
+double measure_read_bandwidth(ThreadPool& pool, std::size_t bytes, double seconds) {
+    const double start = monotonic_seconds();
+    const std::size_t count = std::max(bytes / sizeof(std::uint64_t), kChunkWords);
+    Result<Reservation> memory = Reservation::create(count * sizeof(std::uint64_t));
+    if (!memory.ok()) return 0;
+    const std::span<std::uint64_t> words(reinterpret_cast<std::uint64_t*>(memory->data()), count);
+    const std::size_t chunks = (count + kChunkWords - 1) / kChunkWords;
+    const auto chunk_of = [&](std::size_t item) {
+        const std::size_t first = item * kChunkWords;
+        return words.subspan(first, std::min(kChunkWords, count - first));
+    };
+    // Written first: untouched pages are all the same zero page, which never leaves the cache.
+    pool.for_each(chunks, [&](std::size_t item, std::size_t) {
+        for (std::uint64_t& word : chunk_of(item)) word = item + 1;
+    });
+    std::atomic<std::uint64_t> sink{0};
+    double best_seconds = 0;
+    do {
+        const double before = monotonic_seconds();
+        pool.for_each(chunks, [&](std::size_t item, std::size_t) {
+            sink.fetch_add(sum_words(chunk_of(item)), std::memory_order_relaxed);
+        });
+        const double taken = monotonic_seconds() - before;
+        if (best_seconds == 0 || taken < best_seconds) best_seconds = taken;
+    } while (monotonic_seconds() - start < seconds);
+    if (best_seconds <= 0 || sink.load() == 0) return 0;
+    return static_cast<double>(count * sizeof(std::uint64_t)) / best_seconds / 1e9;
+}
+
+}  // namespace hearth

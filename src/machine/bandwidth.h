@@ -1,0 +1,14 @@
+// Measures how fast this machine reads memory: the roof that decoding is compared with.
+#pragma once
+
+#include <cstddef>
+
+#include "machine/thread_pool.h"
+
+namespace hearth {
+
+// GB/s (10^9 bytes) of the best of several plain reads over `bytes` of memory by all workers, taking about `seconds`
+// (at least one read). Choose `bytes` larger than the caches. 0 when the memory cannot be had.
+double measure_read_bandwidth(ThreadPool& pool, std::size_t bytes = std::size_t{192} << 20, double seconds = 0.1);
+
+}  // namespace hearth

@@ -1,0 +1,125 @@
+// Merges are kept as pairs of token ids, so that encoding compares numbers and never texts.
+#include "text/byte_level_bpe.h"
+
+#include <bit>
+#include <string>
+
+#include "base/hash.h"
+#include "base/utf8.h"
+#include "text/merger.h"
+
+namespace hearth {
+
+namespace {
+
+constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
+
+std::uint64_t hash_of(TokenId left, TokenId right) {
+    return mix64((static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
+                 static_cast<std::uint32_t>(right));
+}
+
+// The word in GPT-2's alphabet.
+void to_alphabet(std::string_view word, std::string& out) {
+    out.clear();
+    for (const char byte : word) append_utf8(out, character_of_byte(static_cast<std::uint8_t>(byte)));
+}
+
+}  // namespace
+
+Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary& vocabulary) {
+    ByteLevelBpe model;
+    const std::string_view name = TRY(file.find_string("tokenizer.ggml.pre")).value_or("default");
+    model.pre_tokenizer_ = find_pre_tokenizer(name);
+    if (model.pre_tokenizer_ == nullptr) {
+        return Error{ErrorCode::InvalidModel,
+                     file.name() + ": key 'tokenizer.ggml.pre' is '" + repair_utf8(name) + "', which is not supported"};
+    }
+    std::string character;
+    for (std::size_t byte = 0; byte < model.byte_tokens_.size(); ++byte) {
+        character.clear();
+        append_utf8(character, character_of_byte(static_cast<std::uint8_t>(byte)));
+        model.byte_tokens_[byte] = vocabulary.find(character);
+    }
+    TRY(model.load_merges(file, vocabulary));
+    return model;
+}
+
+Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabulary) {
+    const std::vector<std::string_view> merges = TRY(file.strings(kMergesKey));
+    slots_.resize(std::bit_ceil(merges.size() * 3 / 2 + 1));
+    std::string joined;
+    for (std::size_t rank = 0; rank < merges.size(); ++rank) {
+        const std::string_view merge = merges[rank];
+        // The alphabet has no space, so the first one (a part is never empty) is between the parts.
+        const std::size_t space = merge.find(' ', 1);
+        if (space == std::string_view::npos || space + 1 == merge.size()) {
+            return Error{ErrorCode::InvalidModel, file.name() + ": element " + std::to_string(rank) + " of key '" +
+                                                      std::string(kMergesKey) +
+                                                      "' is not two parts with a space between"};
+        }
+        const std::string_view left = merge.substr(0, space);
+        const std::string_view right = merge.substr(space + 1);
+        joined.assign(left).append(right);
+        const Slot slot = {vocabulary.find(left), vocabulary.find(right), static_cast<Rank>(rank),
+                           vocabulary.find(joined)};
+        // A merge of or into something that is no token can never help to a token: shortened vocabularies have some.
+        if (slot.left >= 0 && slot.right >= 0 && slot.joined >= 0) add_merge(slot);
+    }
+    return {};
+}
+
+void ByteLevelBpe::add_merge(const Slot& merge) {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t at = hash_of(merge.left, merge.right) & mask;
+    while (slots_[at].left >= 0) {
+        if (slots_[at].left == merge.left && slots_[at].right == merge.right) return;  // the first of equals counts
+        at = (at + 1) & mask;
+    }
+    slots_[at] = merge;
+}
+
+const ByteLevelBpe::Slot* ByteLevelBpe::find_merge(TokenId left, TokenId right) const {
+    if (left < 0 || right < 0) return nullptr;
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t at = hash_of(left, right) & mask; slots_[at].left >= 0; at = (at + 1) & mask) {
+        if (slots_[at].left == left && slots_[at].right == right) return &slots_[at];
+    }
+    return nullptr;
+}
+
+void ByteLevelBpe::encode(const Vocabulary& vocabulary, std::string_view text, std::vector<TokenId>& out) const {
+    std::vector<std::size_t> ends;
+    split_words(text, *pre_tokenizer_, ends);
+    Merger<Rank> merger;
+    std::vector<Symbol> symbols;
+    std::string spelling;
+    const auto merge_of = [this](const Symbol& left, const Symbol& right) -> Merge<Rank> {
+        const Slot* merge = find_merge(left.token, right.token);
+        return merge == nullptr ? Merge<Rank>{} : Merge<Rank>{merge->rank, merge->joined};
+    };
+    std::size_t begin = 0;
+    for (const std::size_t end : ends) {
+        const std::string_view word = text.substr(begin, end - begin);
+        begin = end;
+        if (pre_tokenizer_->ignore_merges && word.size() <= vocabulary.longest_text()) {
+            to_alphabet(word, spelling);
+            if (const TokenId token = vocabulary.find(spelling); token >= 0) {
+                out.push_back(token);
+                continue;
+            }
+        }
+        symbols.clear();
+        for (const char byte : word) symbols.push_back({0, 1, byte_tokens_[static_cast<unsigned char>(byte)]});
+        merger.run(symbols, merge_of);
+        for (const Symbol& symbol : symbols) {
+            if (symbol.token >= 0) {
+                out.push_back(symbol.token);
+            } else if (vocabulary.special().unknown) {
+                out.push_back(*vocabulary.special().unknown);
+            }
+        }
+    }
+}
+
+}  // namespace hearth

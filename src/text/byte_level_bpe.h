@@ -1,0 +1,42 @@
+// Byte-level BPE: words of bytes, merged by the ranks of the model's merge list.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "text/pre_tokenizer.h"
+#include "text/vocabulary.h"
+
+namespace hearth {
+
+class ByteLevelBpe {
+public:
+    static Result<ByteLevelBpe> create(const GgufFile& file, const Vocabulary& vocabulary);
+
+    // Appends the tokens of `text`. A byte the vocabulary lacks gives the unknown token, or nothing without one.
+    void encode(const Vocabulary& vocabulary, std::string_view text, std::vector<TokenId>& out) const;
+
+    bool adds_bos() const { return pre_tokenizer_->adds_bos; }
+
+private:
+    using Rank = std::uint32_t;
+    // Open addressing by the pair of tokens.
+    struct Slot {
+        TokenId left = -1;
+        TokenId right = -1;
+        Rank rank = 0;
+        TokenId joined = -1;
+    };
+    Status load_merges(const GgufFile& file, const Vocabulary& vocabulary);
+    void add_merge(const Slot& merge);
+    const Slot* find_merge(TokenId left, TokenId right) const;
+
+    const PreTokenizer* pre_tokenizer_ = nullptr;  // of the static table
+    std::array<TokenId, 256> byte_tokens_{};       // -1: the vocabulary lacks it
+    std::vector<Slot> slots_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,356 @@
+// Loading and checking of the token list; every refusal names the key or the token.
+#include "text/vocabulary.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/utf8.h"
+
+namespace hearth {
+
+namespace {
+
+constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens";
+constexpr std::string_view kKindsKey = "tokenizer.ggml.token_type";
+constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
+
+// Files of many models mark these as ordinary tokens, or do not name them as an end.
+constexpr std::string_view kEndTexts[] = {
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|flush|>",
+    "<|calls|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "</s>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<eos>",
+    "<end_of_utterance>",
+    "<turn|>",
+    "<|tool_response>",
+    "[e~[",
+    "<\xef\xbd\x9c"
+    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+};
+
+// The tokens around the hole when a model fills in the middle; some of them end an answer.
+struct MiddleToken {
+    std::string_view key;
+    std::string_view older_key;
+    bool ends_generation;
+    std::array<std::string_view, 8> texts;
+};
+constexpr MiddleToken kMiddleTokens[] = {
+    {"tokenizer.ggml.fim_pre_token_id",
+     "tokenizer.ggml.prefix_token_id",
+     false,
+     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",
+      "<\xef\xbd\x9c"
+      "fim\xe2\x96\x81"
+      "begin\xef\xbd\x9c>",
+      "<PRE>", "\xe2\x96\x81<PRE>", "<|code_prefix|>", "<|prefix|>"}},
+    {"tokenizer.ggml.fim_suf_token_id",
+     "tokenizer.ggml.suffix_token_id",
+     false,
+     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
+      "<\xef\xbd\x9c"
+      "fim\xe2\x96\x81hole\xef\xbd\x9c>",
+      "<SUF>", "\xe2\x96\x81<SUF>", "<|code_suffix|>", "<|suffix|>"}},
+    {"tokenizer.ggml.fim_mid_token_id",
+     "tokenizer.ggml.middle_token_id",
+     false,
+     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>",
+      "<\xef\xbd\x9c"
+      "fim\xe2\x96\x81"
+      "end\xef\xbd\x9c>",
+      "<MID>", "\xe2\x96\x81<MID>", "<|code_middle|>", "<|middle|>"}},
+    {"tokenizer.ggml.fim_pad_token_id", "", true, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+    {"tokenizer.ggml.fim_rep_token_id",
+     "",
+     true,
+     {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {"tokenizer.ggml.fim_sep_token_id", "", true, {"<|file_sep|>"}},
+};
+
+Error invalid(const GgufFile& file, const std::string& what) {
+    return Error{ErrorCode::InvalidModel, file.name() + ": " + what};
+}
+
+std::uint64_t hash_of(std::string_view text) {
+    return hash_bytes(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+int hex_digit(char digit) {
+    if (digit >= '0' && digit <= '9') return digit - '0';
+    if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
+    if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+    return -1;
+}
+
+// The byte of "<0x0A>"; -1 for any other text.
+int byte_of_escape(std::string_view text) {
+    if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
+    const int high = hex_digit(text[3]);
+    const int low = hex_digit(text[4]);
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+// Characters outside the alphabet can only come from tokens added later, which are plain text.
+void append_from_alphabet(std::string& out, std::string_view text) {
+    for (std::size_t offset = 0; offset < text.size();) {
+        const CodePoint point = decode_utf8(text, offset);
+        const int byte = point.length == 0 ? -1 : byte_of_character(point.value);
+        const std::size_t length = std::max<std::size_t>(point.length, 1);
+        if (byte >= 0) {
+            out.push_back(static_cast<char>(static_cast<unsigned char>(byte)));
+        } else {
+            out.append(text.substr(offset, length));
+        }
+        offset += length;
+    }
+}
+
+void append_with_spaces(std::string& out, std::string_view text) {
+    for (std::size_t offset = 0; offset < text.size();) {
+        const std::size_t next = std::min(text.find(kVisibleSpace, offset), text.size());
+        out.append(text.substr(offset, next - offset));
+        if (next < text.size()) out.push_back(' ');
+        offset = next + kVisibleSpace.size();
+    }
+}
+
+}  // namespace
+
+std::uint32_t character_of_byte(std::uint8_t byte) {
+    // Bytes without a glyph of their own take the code points from 256 on, in ascending order.
+    if (byte <= 0x20) return 256u + byte;
+    if (byte >= 0x7f && byte <= 0xa0) return 256u + 33u + (byte - 0x7fu);
+    if (byte == 0xad) return 256u + 33u + 34u;
+    return byte;
+}
+
+int byte_of_character(std::uint32_t code_point) {
+    if (code_point < 256) {
+        const std::uint8_t byte = static_cast<std::uint8_t>(code_point);
+        return character_of_byte(byte) == code_point ? byte : -1;
+    }
+    if (code_point <= 256 + 0x20) return static_cast<int>(code_point - 256);
+    if (code_point < 256 + 33 + 34) return static_cast<int>(code_point - 256 - 33 + 0x7f);
+    return code_point == 256 + 33 + 34 ? 0xad : -1;
+}
+
+TokenIndex::TokenIndex(const std::vector<std::string_view>& texts) {
+    slots_.resize(std::bit_ceil(texts.size() * 3 / 2 + 1));
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        const std::string_view text = texts[i];
+        if (text.empty()) continue;
+        longest_ = std::max(longest_, text.size());
+        const std::uint64_t hash = hash_of(text);
+        const std::uint32_t tag = static_cast<std::uint32_t>(hash >> 32);
+        std::size_t slot = hash & mask;
+        while (slots_[slot].token >= 0 &&
+               (slots_[slot].tag != tag || texts[static_cast<std::size_t>(slots_[slot].token)] != text)) {
+            slot = (slot + 1) & mask;
+        }
+        slots_[slot] = {tag, static_cast<TokenId>(i)};
+    }
+}
+
+TokenId TokenIndex::find(const std::vector<std::string_view>& texts, std::string_view text) const {
+    if (text.empty() || text.size() > longest_) return -1;
+    const std::size_t mask = slots_.size() - 1;
+    const std::uint64_t hash = hash_of(text);
+    const std::uint32_t tag = static_cast<std::uint32_t>(hash >> 32);
+    for (std::size_t slot = hash & mask; slots_[slot].token >= 0; slot = (slot + 1) & mask) {
+        if (slots_[slot].tag == tag && texts[static_cast<std::size_t>(slots_[slot].token)] == text) {
+            return slots_[slot].token;
+        }
+    }
+    return -1;
+}
+
+Result<Vocabulary> Vocabulary::load(const GgufFile& file, VocabularyFamily family) {
+    Vocabulary vocabulary;
+    vocabulary.texts_ = TRY(file.strings(kTokensKey));
+    if (vocabulary.texts_.empty()) return invalid(file, "key '" + std::string(kTokensKey) + "' is empty");
+    if (vocabulary.texts_.size() > std::numeric_limits<TokenId>::max()) {
+        return invalid(file, "key '" + std::string(kTokensKey) + "' has too many tokens");
+    }
+    vocabulary.index_ = TokenIndex(vocabulary.texts_);
+    TRY(vocabulary.load_kinds(file));
+    TRY(vocabulary.load_scores(file, family));
+    TRY(vocabulary.load_special(file, family));
+    TRY(vocabulary.load_ends(file));
+    TRY(vocabulary.load_bytes(file, family));
+    return vocabulary;
+}
+
+Status Vocabulary::load_kinds(const GgufFile& file) {
+    kinds_.assign(texts_.size(), TokenKind::Normal);
+    if (file.find(kKindsKey) == nullptr) return {};
+    const std::vector<std::int32_t> numbers = TRY(file.integers(kKindsKey));
+    if (numbers.size() != texts_.size()) {
+        return invalid(file, "key '" + std::string(kKindsKey) + "' has " + std::to_string(numbers.size()) +
+                                 " elements for " + std::to_string(texts_.size()) + " tokens");
+    }
+    // The numbers of the file format; 0 is "undefined".
+    constexpr TokenKind kKinds[] = {TokenKind::Unused,      TokenKind::Normal, TokenKind::Unknown, TokenKind::Control,
+                                    TokenKind::UserDefined, TokenKind::Unused, TokenKind::Byte};
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        if (numbers[i] < 0 || static_cast<std::size_t>(numbers[i]) >= std::size(kKinds)) {
+            return invalid(file, "element " + std::to_string(i) + " of key '" + std::string(kKindsKey) + "' is " +
+                                     std::to_string(numbers[i]) + ", which is no type of token");
+        }
+        kinds_[i] = kKinds[numbers[i]];
+    }
+    return {};
+}
+
+Status Vocabulary::load_scores(const GgufFile& file, VocabularyFamily family) {
+    if (family != VocabularyFamily::SentencePiece) return {};  // no other family reads them
+    scores_ = TRY(file.floats(kScoresKey));
+    if (scores_.size() == texts_.size()) return {};
+    return invalid(file, "key '" + std::string(kScoresKey) + "' has " + std::to_string(scores_.size()) +
+                             " elements for " + std::to_string(texts_.size()) + " tokens");
+}
+
+Result<std::optional<TokenId>> Vocabulary::load_id(const GgufFile& file, std::string_view key) const {
+    const std::optional<std::uint32_t> id = TRY(file.find_u32(key));
+    if (!id) return std::optional<TokenId>();
+    if (*id >= texts_.size()) {
+        return invalid(file, "key '" + std::string(key) + "' is " + std::to_string(*id) + ", but there are only " +
+                                 std::to_string(texts_.size()) + " tokens");
+    }
+    return std::optional<TokenId>(static_cast<TokenId>(*id));
+}
+
+Status Vocabulary::load_special(const GgufFile& file, VocabularyFamily family) {
+    special_.bos = TRY(load_id(file, "tokenizer.ggml.bos_token_id"));
+    special_.eos = TRY(load_id(file, "tokenizer.ggml.eos_token_id"));
+    special_.unknown = TRY(load_id(file, "tokenizer.ggml.unknown_token_id"));
+    special_.separator = TRY(load_id(file, "tokenizer.ggml.seperator_token_id"));  // spelt so by the format
+    const std::optional<TokenId> first = TRY(load_id(file, "tokenizer.ggml.cls_token_id"));
+    if (!special_.bos && family == VocabularyFamily::WordPiece) special_.bos = first;
+
+    // What older files leave unsaid is where the original vocabularies have it.
+    const auto default_to = [&](std::optional<TokenId>& id, TokenId usual) {
+        if (!id && static_cast<std::size_t>(usual) < texts_.size()) id = usual;
+    };
+    if (family == VocabularyFamily::SentencePiece) {
+        default_to(special_.unknown, 0);
+        default_to(special_.bos, 1);
+        default_to(special_.eos, 2);
+    } else if (family == VocabularyFamily::WordPiece) {
+        default_to(special_.unknown, 100);
+        default_to(special_.bos, 101);
+        default_to(special_.separator, 102);
+    }
+    return {};
+}
+
+Status Vocabulary::load_ends(const GgufFile& file) {
+    std::vector<TokenId> ends;
+    for (const std::string_view text : kEndTexts) {
+        const TokenId token = find(text);
+        if (token < 0) continue;
+        make(TokenKind::Control, token);
+        ends.push_back(token);
+    }
+    for (const MiddleToken& middle : kMiddleTokens) {
+        std::optional<TokenId> token = TRY(load_id(file, middle.key));
+        if (!token && !middle.older_key.empty()) token = TRY(load_id(file, middle.older_key));
+        for (std::size_t i = 0; !token && i < middle.texts.size(); ++i) {
+            const TokenId found = find(middle.texts[i]);
+            if (found < 0) continue;
+            make(TokenKind::Control, found);
+            token = found;
+        }
+        if (token && middle.ends_generation) ends.push_back(*token);
+    }
+    // These structure the answer of models that think in channels: they are part of it.
+    for (const std::string_view text : {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"}) {
+        if (const TokenId token = find(text); token >= 0) make(TokenKind::UserDefined, token);
+    }
+    if (special_.eos) ends.push_back(*special_.eos);
+    for (const std::string_view key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+        if (const std::optional<TokenId> token = TRY(load_id(file, key))) ends.push_back(*token);
+    }
+
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    const auto is_end = [&](std::string_view text) {
+        const TokenId token = find(text);
+        return token >= 0 && std::binary_search(ends.begin(), ends.end(), token);
+    };
+    // Where an answer has several messages, <|end|> ends only one of them.
+    const bool has_call = is_end("<|call|>") || is_end("<|calls|>");
+    if (is_end("<|end|>") && has_call && (is_end("<|return|>") || is_end("<|flush|>"))) {
+        make(TokenKind::UserDefined, find("<|end|>"));
+        std::erase(ends, find("<|end|>"));
+    }
+    if (is_end("<|tool_response>") && is_end("</s>")) {  // there it is the tag that ends struck-out text
+        make(TokenKind::Normal, find("</s>"));
+        std::erase(ends, find("</s>"));
+    }
+    ends_generation_ = std::move(ends);
+    return {};
+}
+
+Status Vocabulary::load_bytes(const GgufFile& file, VocabularyFamily family) {
+    bytes_begin_.reserve(texts_.size() + 1);
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+        bytes_begin_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+        switch (kinds_[i]) {
+            case TokenKind::Normal:
+                if (family == VocabularyFamily::ByteLevelBpe) {
+                    append_from_alphabet(bytes_, texts_[i]);
+                } else {
+                    append_with_spaces(bytes_, texts_[i]);
+                }
+                break;
+            case TokenKind::UserDefined: bytes_.append(texts_[i]); break;
+            case TokenKind::Byte: {
+                const int byte = byte_of_escape(texts_[i]);
+                if (byte < 0) {
+                    return invalid(file, "token " + std::to_string(i) + " of key '" + std::string(kTokensKey) +
+                                             "' is of type byte, but not written as one");
+                }
+                bytes_.push_back(static_cast<char>(static_cast<unsigned char>(byte)));
+                break;
+            }
+            case TokenKind::Unknown:
+            case TokenKind::Control:
+            case TokenKind::Unused: break;
+        }
+        if (bytes_.size() > std::numeric_limits<std::uint32_t>::max()) {
+            return invalid(file, "key '" + std::string(kTokensKey) + "' holds more than 4 GiB of text");
+        }
+    }
+    bytes_begin_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+    return {};
+}
+
+std::string_view Vocabulary::bytes(TokenId token) const {
+    const std::size_t i = static_cast<std::size_t>(token);
+    return std::string_view(bytes_).substr(bytes_begin_[i], bytes_begin_[i + 1] - bytes_begin_[i]);
+}
+
+bool Vocabulary::ends_generation(TokenId token) const {
+    return std::binary_search(ends_generation_.begin(), ends_generation_.end(), token);
+}
+
+}  // namespace hearth

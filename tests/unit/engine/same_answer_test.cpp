@@ -1,0 +1,157 @@
+// P1, the same answer everywhere: one hash over 256 greedy tokens' logits, equal in every configuration.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine_support.h"
+#include "kernels/kernels.h"
+
+namespace hearth {
+namespace {
+
+using namespace test;
+
+constexpr std::size_t kTokens = 256;
+constexpr std::size_t kPromptLength = 150;
+
+class SameAnswer : public ::testing::TestWithParam<DType> {
+protected:
+    std::string model_ = write_tiny_model("same_" + std::string(traits(GetParam()).name), {.type = GetParam()});
+
+    Run run_with(const EngineOptions& options, std::size_t chunk = 0) {
+        const std::shared_ptr<Engine> engine = load_engine(model_, options);
+        Sequence sequence(engine, greedy());
+        EXPECT_TRUE(sequence.append(make_prompt(kPromptLength)).ok());
+        return generate(*engine, sequence, kTokens, chunk);
+    }
+    const Run& expected() {
+        if (!expected_) expected_ = std::make_unique<Run>(run_with({.threads = 1}));
+        return *expected_;
+    }
+
+private:
+    std::unique_ptr<Run> expected_;
+};
+
+TEST_P(SameAnswer, WithAnyNumberOfThreads) {
+    for (const std::size_t threads : {2u, 3u, 4u}) EXPECT_EQ(run_with({.threads = threads}), expected()) << threads;
+}
+
+TEST_P(SameAnswer, WithAnyPrefillChunk) {
+    for (const std::size_t chunk : {1u, 7u, 64u, 512u}) EXPECT_EQ(run_with({.threads = 2}, chunk), expected()) << chunk;
+}
+
+TEST_P(SameAnswer, EagerOrReplayed) {
+    EXPECT_EQ(run_with({.threads = 2, .execution = Execution::Eager}), expected());
+}
+
+TEST_P(SameAnswer, OnEveryIsaLevelOfThisCpu) {
+    for (const Kernels& level : supported_kernels()) {
+        EXPECT_EQ(run_with({.threads = 2, .isa = std::string(level.level)}), expected()) << level.level;
+    }
+}
+
+TEST_P(SameAnswer, AloneOrInARaggedBatchOfSeven) {
+    const std::shared_ptr<Engine> engine = load_engine(model_, {.threads = 2, .kv_blocks = 200});
+    constexpr std::size_t kSequences = 7;
+    const std::size_t lengths[kSequences] = {3, 64, kPromptLength, 1, 65, 200, 17};
+    std::vector<Sequence> sequences;
+    std::vector<Run> runs(kSequences);
+    for (std::size_t i = 0; i < kSequences; ++i) {
+        sequences.emplace_back(engine, greedy());
+        ASSERT_TRUE(sequences[i].append(make_prompt(lengths[i], i == 2 ? 1 : static_cast<std::uint32_t>(i + 10))).ok());
+    }
+    // Prompt chunks of 40 rows and decode rows mixed: a sequence decodes as soon as its own prompt is done.
+    while (runs[2].tokens.size() < kTokens) {
+        std::vector<Feed> feeds;
+        std::vector<std::size_t> ready;
+        for (std::size_t i = 0; i < kSequences; ++i) {
+            const std::size_t rows = std::min<std::size_t>(sequences[i].pending(), 40);
+            const bool last = rows == sequences[i].pending();
+            feeds.push_back({&sequences[i], rows, last ? Want::Last : Want::None});
+            if (last) ready.push_back(i);
+        }
+        const Result<Logits> logits = engine->forward(feeds);
+        ASSERT_TRUE(logits.ok()) << logits.error().message;
+        for (std::size_t k = 0; k < ready.size(); ++k) {
+            Run& run = runs[ready[k]];
+            run.hash = hash_logits(logits->row(k), run.hash);
+            const SampledToken sampled = sequences[ready[k]].sample(logits->row(k)).value();
+            run.tokens.push_back(sampled.token);
+            ASSERT_TRUE(sequences[ready[k]].accept(sampled.token, run.text).ok());
+        }
+    }
+    EXPECT_EQ(runs[2], expected());
+    // The others are what they are alone, too.
+    for (const std::size_t i : {0u, 5u}) {
+        Sequence alone(engine, greedy());
+        ASSERT_TRUE(alone.append(make_prompt(lengths[i], static_cast<std::uint32_t>(i + 10))).ok());
+        const Run run = generate(*engine, alone, runs[i].tokens.size());
+        EXPECT_EQ(run, runs[i]) << "sequence " << i;
+    }
+}
+
+TEST_P(SameAnswer, AfterAThousandRandomForksAndRegressions) {
+    const std::shared_ptr<Engine> engine = load_engine(model_, {.threads = 2});
+    const std::size_t blocks = engine->kv_blocks_free();
+    {
+        Sequence sequence(engine, greedy());
+        ASSERT_TRUE(sequence.append(make_prompt(kPromptLength)).ok());
+        Run truth;  // hashes[i] belongs to the token at kPromptLength + i
+        std::vector<std::uint64_t> hashes;
+        std::mt19937 random(3);
+        for (int step = 0; step < 1000; ++step) {
+            const std::size_t generated = sequence.length() - kPromptLength;
+            switch (random() % 3) {
+                case 0: {  // back, sometimes into the prompt, once in a while to the very beginning
+                    const std::size_t back = random() % 50 == 0 ? sequence.length() : random() % (generated + 10);
+                    const std::size_t to = sequence.length() - std::min(back, sequence.length());
+                    ASSERT_TRUE(sequence.regress(Time{static_cast<std::uint32_t>(to)}).ok());
+                    if (to < kPromptLength) {
+                        const std::vector<TokenId> prompt = make_prompt(kPromptLength);
+                        ASSERT_TRUE(sequence.append(std::span(prompt).subspan(to)).ok());
+                    }
+                    break;
+                }
+                case 1: {  // a sibling goes elsewhere; it or the original continues
+                    const std::uint32_t at = static_cast<std::uint32_t>(kPromptLength + random() % (generated + 1));
+                    Sequence sibling = sequence.fork(Time{at}).value();
+                    const TokenId stray[] = {static_cast<TokenId>(5 + random() % 200)};
+                    if (random() % 2 == 0) {
+                        ASSERT_TRUE(sibling.append(stray).ok());
+                        ASSERT_TRUE(forward_pending(*engine, sibling).ok());
+                    } else {
+                        sequence = std::move(sibling);
+                    }
+                    break;
+                }
+                default:
+                    for (std::size_t i = random() % 4; i > 0 && sequence.length() < kPromptLength + kTokens; --i) {
+                        const std::size_t index = sequence.length() - kPromptLength;
+                        const Result<Logits> logits = forward_pending(*engine, sequence, 1 + random() % 64);
+                        ASSERT_TRUE(logits.ok()) << logits.error().message;
+                        const std::uint64_t hash = hash_logits(logits->values, 0);
+                        if (index < hashes.size()) {
+                            ASSERT_EQ(hash, hashes[index]) << "token " << index << " in step " << step;
+                        } else {
+                            hashes.push_back(hash);
+                        }
+                        const SampledToken sampled = sequence.sample(logits->row(0)).value();
+                        ASSERT_EQ(sampled.token, expected().tokens[index]);
+                        std::string text;
+                        ASSERT_TRUE(sequence.accept(sampled.token, text).ok());
+                    }
+            }
+        }
+        // Continue to the end: the whole is the run that never went anywhere.
+        ASSERT_TRUE(sequence.regress(Time{kPromptLength}).ok());
+        EXPECT_EQ(generate(*engine, sequence, kTokens), expected());
+    }
+    EXPECT_EQ(engine->kv_blocks_free(), blocks);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, SameAnswer, ::testing::Values(DType::Q4_0, DType::Q4_1, DType::Q8_0, DType::Q4_K, DType::Q6_K),
+                         [](const auto& info) { return std::string(traits(info.param).name); });
+
+}  // namespace
+}  // namespace hearth

@@ -1,0 +1,206 @@
+// The pool: every item once, whoever does it; nothing lost between regions, nothing allocated in one.
+#include "machine/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+std::atomic<std::size_t> allocation_count{0};
+}
+
+void* operator new(std::size_t size) {
+    allocation_count.fetch_add(1, std::memory_order_relaxed);
+    void* memory = std::malloc(size == 0 ? 1 : size);
+    if (memory == nullptr) std::abort();
+    return memory;
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+    std::free(memory);
+}
+
+namespace hearth {
+namespace {
+
+constexpr std::size_t kThreadCounts[] = {1, 2, 3, 4, 7};
+
+TEST(ThreadPool, DoesEveryItemExactlyOnce) {
+    for (std::size_t threads : kThreadCounts) {
+        ThreadPool pool(threads);
+        ASSERT_EQ(pool.size(), threads);
+        for (std::size_t count : {0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 1000, 4097}) {
+            std::vector<std::atomic<int>> done(count);
+            std::atomic<bool> worker_in_range{true};
+            pool.for_each(count, [&](std::size_t item, std::size_t worker) {
+                done.at(item).fetch_add(1);
+                if (worker >= threads) worker_in_range = false;
+            });
+            EXPECT_TRUE(worker_in_range);
+            for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(done[i].load(), 1) << threads << " threads, item " << i;
+        }
+    }
+}
+
+TEST(ThreadPool, MakesPlainWritesVisibleToTheCallerAndToTheNextRegion) {
+    for (std::size_t threads : kThreadCounts) {
+        ThreadPool pool(threads);
+        // Not atomic: the end of a region must order these.
+        std::vector<std::uint64_t> from(257);
+        std::vector<std::uint64_t> to(257);
+        for (std::uint64_t round = 1; round <= 500; ++round) {
+            pool.for_each(to.size(), [&](std::size_t item, std::size_t) {
+                to[item] = from[from.size() - 1 - item] + 1;  // most likely written by another worker
+            });
+            for (std::uint64_t value : to) ASSERT_EQ(value, round);
+            from.swap(to);
+        }
+    }
+}
+
+TEST(ThreadPool, RunsManyShortRegionsBackToBack) {
+    for (std::size_t threads : {2, 4}) {
+        ThreadPool pool(threads);
+        struct alignas(64) Sum {
+            std::uint64_t value = 0;
+        };
+        std::vector<Sum> sums(threads);
+        constexpr std::uint64_t kRegions = 100'000;
+        for (std::uint64_t region = 0; region < kRegions; ++region) {
+            pool.for_each(3, [&](std::size_t item, std::size_t worker) { sums[worker].value += item + 1; });
+        }
+        std::uint64_t total = 0;
+        for (const Sum& sum : sums) total += sum.value;
+        EXPECT_EQ(total, kRegions * 6);
+    }
+}
+
+TEST(ThreadPool, HandsItemsOutInAscendingOrder) {
+    ThreadPool pool(4);
+    std::vector<std::vector<std::size_t>> items_of(4);
+    pool.for_each(10'000, [&](std::size_t item, std::size_t worker) { items_of[worker].push_back(item); });
+    for (const std::vector<std::size_t>& items : items_of) EXPECT_TRUE(std::is_sorted(items.begin(), items.end()));
+}
+
+TEST(ThreadPool, UsesItsOtherWorkers) {
+    ThreadPool pool(3);
+    // Two items that wait for each other can only finish when two workers are inside; the third wakes from parking too.
+    for (int round = 0; round < 50; ++round) {
+        std::atomic<int> arrived{0};
+        std::atomic<unsigned> worker_mask{0};
+        pool.for_each(3, [&](std::size_t, std::size_t worker) {
+            worker_mask.fetch_or(1U << worker);
+            arrived.fetch_add(1);
+            while (arrived.load() < 3) std::this_thread::yield();
+        });
+        EXPECT_EQ(worker_mask.load(), 7U);
+    }
+}
+
+TEST(ThreadPool, NamesItsThreads) {
+    ThreadPool pool(2);
+    std::string name;
+    std::atomic<int> arrived{0};
+    pool.for_each(2, [&](std::size_t, std::size_t worker) {
+        arrived.fetch_add(1);
+        while (arrived.load() < 2) std::this_thread::yield();
+        if (worker == 1) {
+            char buffer[16] = {};
+            pthread_getname_np(pthread_self(), buffer, sizeof(buffer));
+            name = buffer;
+        }
+    });
+    EXPECT_EQ(name, "hearth-1");
+}
+
+TEST(ThreadPool, AllocatesNothingInARegion) {
+    ThreadPool pool(3);
+    std::atomic<std::uint64_t> sum{0};
+    const auto body = [&](std::size_t item, std::size_t) { sum.fetch_add(item); };
+    pool.for_each(100, body);
+    const std::size_t before = allocation_count.load();
+    for (int region = 0; region < 1000; ++region) pool.for_each(100, body);
+    EXPECT_EQ(allocation_count.load(), before);
+    EXPECT_EQ(sum.load(), 1001U * 4950U);
+}
+
+TEST(ThreadPool, StopsWhetherItsWorkersHaveStartedSpunOrParked) {
+    for (int round = 0; round < 200; ++round) ThreadPool unused(4);
+    for (int round = 0; round < 20; ++round) {
+        ThreadPool used(4);
+        used.for_each(8, [](std::size_t, std::size_t) {});
+        // Yielding for longer than the workers spin leaves them parked in most rounds.
+        for (int i = 0; i < 50 * round; ++i) std::this_thread::yield();
+    }
+}
+
+TEST(ThreadPool, RunsARegionAfterItsWorkersHaveParked) {
+    ThreadPool pool(4);
+    std::atomic<int> done{0};
+    for (int round = 0; round < 100; ++round) {
+        for (int i = 0; i < 20 * (round % 10); ++i) std::this_thread::yield();
+        pool.for_each(16, [&](std::size_t, std::size_t) { done.fetch_add(1); });
+    }
+    EXPECT_EQ(done.load(), 1600);
+}
+
+TEST(ThreadPool, WaitsForAWorkerThatIsSlowerThanTheCaller) {
+    ThreadPool pool(2);
+    for (int round = 0; round < 5; ++round) {
+        std::atomic<int> arrived{0};
+        std::uint64_t result = 0;
+        pool.for_each(2, [&](std::size_t, std::size_t worker) {
+            arrived.fetch_add(1);
+            while (arrived.load() < 2) std::this_thread::yield();
+            if (worker == 0) return;  // the caller goes to wait, past its spinning
+            std::uint64_t value = 1;
+            for (int i = 0; i < 2'000'000; ++i) value = value * 6364136223846793005ULL + 1442695040888963407ULL;
+            result = value | 1;
+        });
+        EXPECT_NE(result, 0U);
+    }
+}
+
+TEST(ThreadPool, TreatsZeroThreadsAsOne) {
+    ThreadPool pool(0);
+    EXPECT_EQ(pool.size(), 1U);
+    int items = 0;
+    pool.for_each(5, [&](std::size_t, std::size_t worker) { items += worker == 0; });
+    EXPECT_EQ(items, 5);
+}
+
+TEST(ThreadPool, LetsSeveralPoolsLiveSideBySide) {
+    ThreadPool first(2);
+    ThreadPool second(3);
+    std::atomic<int> sum{0};
+    for (int round = 0; round < 100; ++round) {
+        first.for_each(4, [&](std::size_t, std::size_t) { sum.fetch_add(1); });
+        second.for_each(5, [&](std::size_t, std::size_t) { sum.fetch_add(100); });
+    }
+    EXPECT_EQ(sum.load(), 100 * (4 + 500));
+}
+
+TEST(ThreadPoolDeathTest, RefusesNestedRegions) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    for (std::size_t threads : {1, 2}) {
+        EXPECT_DEATH(
+            {
+                ThreadPool pool(threads);
+                pool.for_each(2, [&](std::size_t, std::size_t) { pool.for_each(2, [](std::size_t, std::size_t) {}); });
+            },
+            "running");
+    }
+}
+
+}  // namespace
+}  // namespace hearth
