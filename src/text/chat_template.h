@@ -36,4 +36,10 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
+// Renders with the variables the model hubs give: messages, tools and documents (none when absent, as there), the
+// generation prompt, and the two special tokens.
+Result<std::string> render_chat(const ChatTemplate& chat_template, const Json& messages, const Json& tools_or_null,
+                                bool add_generation_prompt, std::string_view bos, std::string_view eos,
+                                double now_seconds);
+
 }  // namespace hearth
