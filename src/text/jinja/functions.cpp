@@ -193,7 +193,7 @@ Result<Value> Runtime::make_range(const Arguments& arguments) {
     for (std::size_t i = 0; i < 3; ++i) {
         if (bound[i] != nullptr && !bound[i]->to_integer(numbers[i])) {
             TRY(refuse_undefined(*bound[i]));
-            return fail("'" + std::string(type_name(*bound[i])) + "' object cannot be interpreted as an integer");
+            return fail(quoted_type(*bound[i]) + " object cannot be interpreted as an integer");
         }
     }
     if (bound[1] == nullptr) std::swap(numbers[0], numbers[1]);

@@ -71,8 +71,8 @@ public:
     Result<Value> attribute(const Value& object, std::string_view name);
     Result<Value> item(const Value& object, const Value& key);
     Result<Value> slice(const Value& object, const Value& first, const Value& last, const Value& step);
-    // "a.b.0": as the `attribute` argument of filters.
-    Result<Value> attribute_path(const Value& object, const Value& path);
+    // "a.b.0": as the `attribute` argument of filters; `otherwise` stands in for each step that is undefined.
+    Result<Value> attribute_path(const Value& object, const Value& path, const Value* otherwise = nullptr);
 
     // "%s %d" % values and "{} {name}".format(values).
     Result<std::string> format_percent(std::string_view pattern, const Values& values);
