@@ -123,8 +123,9 @@ Result<Value> Runtime::item(const Value& object, const Value& key) {
         const std::int64_t count = static_cast<std::int64_t>(code_point_count(*content));
         if (index < 0) index += count;
         if (index >= 0 && index < count) {
-            std::size_t at = 0;
-            for (std::int64_t i = 0; i < index; ++i) at += code_point_at(*content, at).length;
+            std::size_t at = static_cast<std::size_t>(count) == content->size() ? static_cast<std::size_t>(index) : 0;
+            for (std::int64_t i = static_cast<std::int64_t>(at); i < index; ++i)
+                at += code_point_at(*content, at).length;
             return text(content->substr(at, code_point_at(*content, at).length));
         }
     }
@@ -175,6 +176,11 @@ Result<Value> Runtime::slice_text(std::string_view content, std::int64_t first, 
                                   std::int64_t stride) {
     TRY(charge_work(content.size()));
     if (stride == 1) {
+        if (first >= last) return Value("");
+        if (is_ascii(content)) {
+            return text(
+                std::string(content.substr(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first))));
+        }
         std::size_t begin = 0;
         for (std::int64_t i = 0; i < first; ++i) begin += code_point_at(content, begin).length;
         std::size_t end = begin;

@@ -29,9 +29,9 @@ public:
     double now_seconds() const { return now_seconds_; }
     const TemplateLimits& limits() const { return limits_; }
 
-    // Steps are nodes evaluated or elements touched; walking long text costs a step for each 256 bytes.
+    // Steps are nodes evaluated or elements touched; walking long text costs a step for each 128 bytes.
     Status charge(std::size_t steps);
-    Status charge_work(std::size_t bytes) { return charge(bytes / 256); }
+    Status charge_work(std::size_t bytes) { return charge(bytes / 128); }
     // All text and elements made during a rendering, freed or not: an upper bound of the memory it holds.
     Status charge_memory(std::size_t bytes);
 
