@@ -54,7 +54,7 @@ Result<std::shared_ptr<const Sequence>> Runtime::iterate(const Value& value) {
         TRY(charge_memory(content->size() * 64));  // a string object for each character
         for (const std::string_view point : code_points(*content)) made->items.emplace_back(point);
     } else if (!value.is_undefined()) {
-        return fail("'" + std::string(type_name(value)) + "' object is not iterable");
+        return fail(quoted_type(value) + " object is not iterable");
     }
     return std::shared_ptr<const Sequence>(std::move(made));
 }
@@ -68,7 +68,7 @@ Result<std::size_t> Runtime::length(const Value& value) {
     if (const Dict* dict = value.as_dict()) return dict->entries.size();
     const Sequence* sequence = value.as_sequence();
     if (sequence == nullptr || sequence->kind == SequenceKind::Iterator) {
-        return fail("object of type '" + std::string(type_name(value)) + "' has no len()");
+        return fail("object of type " + quoted_type(value) + " has no len()");
     }
     return sequence->items.size();
 }
@@ -123,8 +123,9 @@ Result<Value> Runtime::item(const Value& object, const Value& key) {
         const std::int64_t count = static_cast<std::int64_t>(code_point_count(*content));
         if (index < 0) index += count;
         if (index >= 0 && index < count) {
-            std::size_t at = 0;
-            for (std::int64_t i = 0; i < index; ++i) at += code_point_at(*content, at).length;
+            std::size_t at = static_cast<std::size_t>(count) == content->size() ? static_cast<std::size_t>(index) : 0;
+            for (std::int64_t i = static_cast<std::int64_t>(at); i < index; ++i)
+                at += code_point_at(*content, at).length;
             return text(content->substr(at, code_point_at(*content, at).length));
         }
     }
@@ -143,7 +144,7 @@ Result<Value> Runtime::slice(const Value& object, const Value& first, const Valu
     const bool sliced =
         sequence != nullptr && (sequence->kind == SequenceKind::List || sequence->kind == SequenceKind::Tuple ||
                                 sequence->kind == SequenceKind::Range);
-    if (content == nullptr && !sliced) return fail("'" + std::string(type_name(object)) + "' object cannot be sliced");
+    if (content == nullptr && !sliced) return fail(quoted_type(object) + " object cannot be sliced");
     std::int64_t stride = 1;
     std::int64_t bounds[2] = {0, 0};
     const Value* given[2] = {&first, &last};
@@ -175,6 +176,11 @@ Result<Value> Runtime::slice_text(std::string_view content, std::int64_t first, 
                                   std::int64_t stride) {
     TRY(charge_work(content.size()));
     if (stride == 1) {
+        if (first >= last) return Value("");
+        if (is_ascii(content)) {
+            return text(
+                std::string(content.substr(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first))));
+        }
         std::size_t begin = 0;
         for (std::int64_t i = 0; i < first; ++i) begin += code_point_at(content, begin).length;
         std::size_t end = begin;
@@ -189,16 +195,19 @@ Result<Value> Runtime::slice_text(std::string_view content, std::int64_t first, 
     return text(std::move(taken));
 }
 
-Result<Value> Runtime::attribute_path(const Value& object, const Value& path) {
+Result<Value> Runtime::attribute_path(const Value& object, const Value& path, const Value* otherwise) {
     const std::string* names = path.as_string();
-    if (names == nullptr) return item(object, path);
+    const auto or_otherwise = [&](Value found) {
+        return found.is_undefined() && otherwise != nullptr && !otherwise->is_none() ? *otherwise : std::move(found);
+    };
+    if (names == nullptr) return or_otherwise(TRY(item(object, path)));
     Value reached = object;
     const std::string dot = ".";
     for (const std::string_view name : split(*names, &dot, -1)) {
         std::int64_t index = 0;
         const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
         const bool number = !name.empty() && error == std::errc{} && end == name.data() + name.size() && index >= 0;
-        reached = TRY(item(reached, number ? Value(index) : Value(name)));
+        reached = or_otherwise(TRY(item(reached, number ? Value(index) : Value(name))));
     }
     return reached;
 }

@@ -256,8 +256,7 @@ Result<NodeId> Parser::subscript(NodeId object) {
         keys.push_back(TRY(subscript_key()));
     }
     advance();
-    if (keys.empty()) return fail("expected subscript expression");
-    const NodeId key = is_tuple ? add(NodeKind::Tuple, line, std::move(keys)) : keys[0];
+    const NodeId key = is_tuple || keys.empty() ? add(NodeKind::Tuple, line, std::move(keys)) : keys[0];
     return add(NodeKind::Item, line, {object, key});
 }
 
@@ -342,7 +341,8 @@ Status Parser::arguments(NodeId call) {
             TRY(expect_operator(","));
             if (at_operator(")")) break;
         }
-        std::string name;
+        std::string_view name;
+        std::string keyword;
         if (take_operator("*")) {
             name = "*";
             positional_allowed = false;
@@ -350,7 +350,8 @@ Status Parser::arguments(NodeId call) {
             name = "**";
             positional_allowed = false;
         } else if (current().kind == TokenKind::Name && next().kind == TokenKind::Operator && next().text == "=") {
-            name = current().text;
+            keyword = current().text;
+            name = keyword;
             advance();
             advance();
             positional_allowed = false;
@@ -358,7 +359,7 @@ Status Parser::arguments(NodeId call) {
             return fail("invalid syntax for function call expression");
         }
         values.push_back(TRY(expression()));
-        names.push_back(std::move(name));
+        names.emplace_back(name);
     }
     advance();
     node(call).children.insert(node(call).children.end(), values.begin(), values.end());

@@ -190,7 +190,7 @@ Result<Value> Evaluator::call(const Value& callee, Arguments arguments) {
         if (const Undefined* undefined = callee.as_undefined(); undefined != nullptr && undefined->reason != nullptr) {
             return runtime_.fail(*undefined->reason);
         }
-        return runtime_.fail("'" + std::string(type_name(callee)) + "' object is not callable");
+        return runtime_.fail(quoted_type(callee) + " object is not callable");
     }
     switch (callable->kind) {
         case Callable::Kind::Macro: return call_macro(*callable, std::move(arguments));

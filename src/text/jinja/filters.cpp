@@ -138,7 +138,7 @@ Result<Value> abs_filter(Runtime& runtime, const Value& input, const Arguments& 
     std::int64_t integer = 0;
     if (input.to_integer(integer)) return integer < 0 ? runtime.negative(input) : Result<Value>(Value(integer));
     if (const double* real = input.as_float()) return Value(std::abs(*real));
-    return runtime.fail("bad operand type for abs(): '" + std::string(type_name(input)) + "'");
+    return runtime.fail("bad operand type for abs(): " + quoted_type(input));
 }
 
 Result<Value> round_filter(Runtime& runtime, const Value& input, const Arguments& arguments) {

@@ -152,8 +152,7 @@ Result<Value> map_filter(Runtime& runtime, const Value& input, const Arguments& 
     if (arguments.positional.empty()) {
         const Bound bound = TRY(Bound::bind(runtime, "map", arguments, {"attribute", "default"}, 1));
         for (const Value& item : items->items) {
-            Value picked = TRY(runtime.attribute_path(item, *bound[0]));
-            mapped.push_back(picked.is_undefined() && bound[1] != nullptr ? *bound[1] : std::move(picked));
+            mapped.push_back(TRY(runtime.attribute_path(item, *bound[0], bound[1])));
         }
         return runtime.sequence(SequenceKind::Iterator, std::move(mapped));
     }
@@ -215,8 +214,7 @@ Result<Value> groupby_filter(Runtime& runtime, const Value& input, const Argumen
     const Bound bound = TRY(Bound::bind(runtime, "groupby", arguments, {"attribute", "default", "case_sensitive"}, 1));
     Values items = TRY(runtime.iterate(input))->items;
     const auto grouper = [&](const Value& item) -> Result<Value> {
-        const Value picked = TRY(runtime.attribute_path(item, *bound[0]));
-        return comparison_key(runtime, picked.is_undefined() && bound[1] != nullptr ? *bound[1] : picked, nullptr,
+        return comparison_key(runtime, TRY(runtime.attribute_path(item, *bound[0], bound[1])), nullptr,
                               bound.flag(2, false));
     };
     Values keys;
@@ -230,10 +228,9 @@ Result<Value> groupby_filter(Runtime& runtime, const Value& input, const Argumen
         for (; end < items.size() && TRY(runtime.equal(key, TRY(grouper(items[end])))); ++end)
             members.push_back(items[end]);
         if (end == start) members.push_back(items[end++]);  // a key unequal to itself (NaN)
-        const Value shown = TRY(runtime.attribute_path(items[start], *bound[0]));
-        groups.push_back(TRY(
-            runtime.sequence(SequenceKind::Tuple, {shown.is_undefined() && bound[1] != nullptr ? *bound[1] : shown,
-                                                   TRY(runtime.sequence(SequenceKind::List, std::move(members)))})));
+        const Value shown = TRY(runtime.attribute_path(items[start], *bound[0], bound[1]));
+        groups.push_back(TRY(runtime.sequence(SequenceKind::Tuple,
+                                              {shown, TRY(runtime.sequence(SequenceKind::List, std::move(members)))})));
         start = end;
     }
     return runtime.sequence(SequenceKind::List, std::move(groups));

@@ -11,7 +11,7 @@ namespace hearth::jinja {
 namespace {
 
 constexpr std::string_view kFunctions[] = {"range", "namespace", "dict", "raise_exception", "strftime_now"};
-constexpr std::int64_t kRangeLimit = 100'000;  // the original's sandbox has the same
+constexpr std::uint64_t kRangeLimit = 100'000;  // the original's sandbox has the same
 
 constexpr std::string_view kMonths[] = {"January", "February", "March",     "April",   "May",      "June",
                                         "July",    "August",   "September", "October", "November", "December"};
@@ -193,27 +193,28 @@ Result<Value> Runtime::make_range(const Arguments& arguments) {
     for (std::size_t i = 0; i < 3; ++i) {
         if (bound[i] != nullptr && !bound[i]->to_integer(numbers[i])) {
             TRY(refuse_undefined(*bound[i]));
-            return fail("'" + std::string(type_name(*bound[i])) + "' object cannot be interpreted as an integer");
+            return fail(quoted_type(*bound[i]) + " object cannot be interpreted as an integer");
         }
     }
     if (bound[1] == nullptr) std::swap(numbers[0], numbers[1]);
     const auto [start, stop, step] = numbers;
     if (step == 0) return fail("range() arg 3 must not be zero");
-    const double count =
-        std::ceil((static_cast<double>(stop) - static_cast<double>(start)) / static_cast<double>(step));
-    if (count > static_cast<double>(kRangeLimit)) {
+    // In unsigned arithmetic, which the widest range does not overflow.
+    const auto low = static_cast<std::uint64_t>(step > 0 ? start : stop);
+    const auto high = static_cast<std::uint64_t>(step > 0 ? stop : start);
+    const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
+    const bool empty = step > 0 ? start >= stop : start <= stop;
+    const std::uint64_t count = empty ? 0 : (high - low - 1) / stride + 1;
+    if (count > kRangeLimit) {
         return fail("Range too big. The sandbox blocks ranges larger than MAX_RANGE (" + std::to_string(kRangeLimit) +
                     ").");
     }
     Values items;
-    const std::int64_t total = count > 0 ? static_cast<std::int64_t>(count) : 0;
-    TRY(charge(static_cast<std::size_t>(total) / 16));
-    items.reserve(static_cast<std::size_t>(total));
-    for (std::int64_t i = 0; i < total; ++i) {
-        std::int64_t value = 0;
-        // Near the ends of the integers the count above is rounded and the last elements may not exist.
-        if (__builtin_mul_overflow(i, step, &value) || __builtin_add_overflow(value, start, &value)) break;
-        items.emplace_back(value);
+    TRY(charge(count / 16));
+    items.reserve(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t value = static_cast<std::uint64_t>(start) + i * static_cast<std::uint64_t>(step);
+        items.emplace_back(static_cast<std::int64_t>(value));
     }
     return sequence(SequenceKind::Range, std::move(items));
 }

@@ -38,8 +38,8 @@ Status Runtime::refuse_undefined(const Value& value) const {
 }
 
 Error Runtime::unsupported(std::string_view sign, const Value& left, const Value& right) const {
-    return fail("unsupported operand type(s) for " + std::string(sign) + ": '" + std::string(type_name(left)) +
-                "' and '" + std::string(type_name(right)) + "'");
+    return fail("unsupported operand type(s) for " + std::string(sign) + ": " + quoted_type(left) + " and " +
+                quoted_type(right));
 }
 
 Result<bool> Runtime::equal(const Value& left, const Value& right) {
@@ -116,8 +116,8 @@ Result<bool> Runtime::less(const Value& left, const Value& right, std::string_vi
         }
         return x.size() < y.size();
     }
-    return fail("'" + std::string(sign) + "' not supported between instances of '" + std::string(type_name(left)) +
-                "' and '" + std::string(type_name(right)) + "'");
+    return fail(quoted(sign) + " not supported between instances of " + quoted_type(left) + " and " +
+                quoted_type(right));
 }
 
 Result<bool> Runtime::compare(char comparison, const Value& left, const Value& right) {
@@ -150,12 +150,12 @@ Result<bool> Runtime::contains(const Value& container, const Value& item) {
     if (const Dict* dict = container.as_dict()) {
         std::string identity;
         if (!item.is_undefined() && !key_identity(item, identity)) {
-            return fail("unhashable type: '" + std::string(type_name(item)) + "'");
+            return fail("unhashable type: " + quoted_type(item));
         }
         return dict->find(item) != nullptr;
     }
     if (!container.is_undefined() && container.as_sequence() == nullptr) {
-        return fail("argument of type '" + std::string(type_name(container)) + "' is not iterable");
+        return fail("argument of type " + quoted_type(container) + " is not iterable");
     }
     const std::shared_ptr<const Sequence> items = TRY(iterate(container));
     for (const Value& candidate : items->items) {
@@ -320,7 +320,7 @@ Result<Value> Runtime::negative(const Value& operand) {
         return Value(-integer);
     }
     if (const double* real = operand.as_float()) return Value(-*real);
-    return fail("bad operand type for unary -: '" + std::string(type_name(operand)) + "'");
+    return fail("bad operand type for unary -: " + quoted_type(operand));
 }
 
 Result<Value> Runtime::positive(const Value& operand) {
@@ -328,7 +328,7 @@ Result<Value> Runtime::positive(const Value& operand) {
     std::int64_t integer = 0;
     if (operand.to_integer(integer)) return Value(integer);
     if (operand.as_float() != nullptr) return operand;
-    return fail("bad operand type for unary +: '" + std::string(type_name(operand)) + "'");
+    return fail("bad operand type for unary +: " + quoted_type(operand));
 }
 
 }  // namespace hearth::jinja

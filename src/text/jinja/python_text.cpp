@@ -18,6 +18,7 @@ CodePoint code_point_at(std::string_view text, std::size_t offset) {
 }
 
 std::size_t code_point_count(std::string_view text) {
+    if (is_ascii(text)) return text.size();
     std::size_t count = 0;
     for (std::size_t at = 0; at < text.size(); at += code_point_at(text, at).length) ++count;
     return count;
@@ -35,7 +36,9 @@ std::vector<std::string_view> code_points(std::string_view text) {
 }
 
 bool is_ascii(std::string_view text) {
-    return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+    unsigned char seen = 0;  // without an early exit this runs at the speed of memory
+    for (const char c : text) seen = static_cast<unsigned char>(seen | static_cast<unsigned char>(c));
+    return seen < 0x80;
 }
 
 bool is_space(std::uint32_t point) {

@@ -29,9 +29,9 @@ public:
     double now_seconds() const { return now_seconds_; }
     const TemplateLimits& limits() const { return limits_; }
 
-    // Steps are nodes evaluated or elements touched; walking long text costs a step for each 256 bytes.
+    // Steps are nodes evaluated or elements touched; walking long text costs a step for each 128 bytes.
     Status charge(std::size_t steps);
-    Status charge_work(std::size_t bytes) { return charge(bytes / 256); }
+    Status charge_work(std::size_t bytes) { return charge(bytes / 128); }
     // All text and elements made during a rendering, freed or not: an upper bound of the memory it holds.
     Status charge_memory(std::size_t bytes);
 
@@ -71,8 +71,8 @@ public:
     Result<Value> attribute(const Value& object, std::string_view name);
     Result<Value> item(const Value& object, const Value& key);
     Result<Value> slice(const Value& object, const Value& first, const Value& last, const Value& step);
-    // "a.b.0": as the `attribute` argument of filters.
-    Result<Value> attribute_path(const Value& object, const Value& path);
+    // "a.b.0": as the `attribute` argument of filters; `otherwise` stands in for each step that is undefined.
+    Result<Value> attribute_path(const Value& object, const Value& path, const Value* otherwise = nullptr);
 
     // "%s %d" % values and "{} {name}".format(values).
     Result<std::string> format_percent(std::string_view pattern, const Values& values);

@@ -225,4 +225,11 @@ std::string_view type_name(const Value& value) {
     return "function";
 }
 
+std::string quoted_type(const Value& value) {
+    std::string text(1, '\'');
+    text += type_name(value);
+    text += '\'';
+    return text;
+}
+
 }  // namespace hearth::jinja

@@ -155,5 +155,6 @@ Value from_json(const Json& json);
 bool truthy(const Value& value);
 // "str", "int", "dict", ...: Python's name of the type, for messages.
 std::string_view type_name(const Value& value);
+std::string quoted_type(const Value& value);  // 'str'
 
 }  // namespace hearth::jinja
