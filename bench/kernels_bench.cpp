@@ -103,14 +103,14 @@ void register_all() {
     for (const Kernels& kernels : supported_kernels()) {
         const std::string level(kernels.level);
         for (const DType type : kTypes) {
-            for (const std::size_t tokens : {1, 4, 64}) {
+            for (const std::size_t tokens : {1u, 4u, 64u}) {
                 const std::string name = level + "/" + std::string(traits(type).name) + "/n:" + std::to_string(tokens);
                 benchmark::RegisterBenchmark(name.c_str(), [&kernels, type, tokens](benchmark::State& state) {
                     matmul(state, kernels, type, tokens);
                 })->Unit(benchmark::kMicrosecond);
             }
         }
-        for (const std::size_t group : {1, 4, 8}) {
+        for (const std::size_t group : {1u, 4u, 8u}) {
             const std::string name = level + "/attention/group:" + std::to_string(group);
             benchmark::RegisterBenchmark(name.c_str(), [&kernels, group](benchmark::State& state) {
                 attention(state, kernels, group, 2048);

@@ -8,8 +8,8 @@ target_link_libraries(hearth_flags INTERFACE Threads::Threads)
 target_compile_options(hearth_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wold-style-cast -Woverloaded-virtual -Wnon-virtual-dtor
   -Wmissing-declarations -Wundef -Werror -ffp-contract=off)
+# GCC 12 sees overlaps in "literal" + std::string that are not there (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 sees overlaps where there are none in "literal" + std::string (its bug 105651).
   target_compile_options(hearth_flags INTERFACE -Wno-restrict)
 endif()
 if(HEARTH_SANITIZE)

@@ -86,7 +86,7 @@ def randomise(model, seed: int) -> None:
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
         if name.endswith("norm.weight"):
-            mean = 1.0 if not gemma else -0.4 if ".post_" in name else 0.0
+            mean = 1.0 if not gemma else -0.6 if ".post_" in name else 0.0
             parameter.data = mean + 0.25 * noise
         elif name.endswith(".bias"):
             parameter.data = 0.3 * noise

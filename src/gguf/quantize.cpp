@@ -1,3 +1,4 @@
+// The rules of the mixes, then the conversion: rows are decoded, encoded and written a chunk at a time.
 #include "gguf/quantize.h"
 
 #include <sys/stat.h>

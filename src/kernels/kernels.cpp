@@ -29,18 +29,27 @@ struct Levels {
 
 #if defined(__aarch64__)
 
-bool has_dotprod() {
+struct ArmFeatures {
+    bool dotprod = false;
+    bool i8mm = false;
+};
+
+ArmFeatures detect() {
+    ArmFeatures features;
 #if defined(__linux__)
-    constexpr unsigned long kAsimdDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
-    return (getauxval(AT_HWCAP) & kAsimdDotProduct) != 0;
-#else
-    return false;
+    constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
+    constexpr unsigned long kInt8Matrix = 1ul << 13;  // HWCAP2_I8MM
+    features.dotprod = (getauxval(AT_HWCAP) & kDotProduct) != 0;
+    features.i8mm = features.dotprod && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
 #endif
+    return features;
 }
 
 void stack_isa_levels(Levels& levels) {
     levels.stack("neon", install_neon);
-    if (has_dotprod()) levels.stack("dotprod", install_dotprod);
+    const ArmFeatures features = detect();
+    if (features.dotprod) levels.stack("dotprod", install_dotprod);
+    if (features.i8mm) levels.stack("i8mm", install_i8mm);
 }
 
 #elif defined(__x86_64__)

@@ -3,7 +3,7 @@
 // After the vocabulary they are written in.
 #include "kernels/simd_float.h"
 #include "kernels/simd_matmul.h"
-//
+// After simd_float.h.
 #include "kernels/simd_attention.h"
 
 namespace hearth {

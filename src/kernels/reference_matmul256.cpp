@@ -118,8 +118,8 @@ void integers(const BlockIQ4_XS& block, Integers256& w) {
 void integers(const BlockTQ1_0& block, Integers256& w) {
     // A byte is the fixed-point fraction of five (or four) base-3 digits: digit n is the whole part of 3 * frac(b *
     // 3^n).
-    constexpr std::uint8_t kPowers[5] = {1, 3, 9, 27, 81};
-    const auto digit = [&kPowers](std::uint8_t byte, std::size_t n) {
+    static constexpr std::uint8_t kPowers[5] = {1, 3, 9, 27, 81};
+    const auto digit = [](std::uint8_t byte, std::size_t n) {
         const auto fraction = static_cast<std::uint8_t>(byte * kPowers[n]);
         return ((fraction * 3) >> 8) - 1;
     };

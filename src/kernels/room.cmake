@@ -1,20 +1,29 @@
 # Each ISA file is built with its own flags, and only on its architecture. Its code is reached through the table alone,
 # after the CPU has been asked (kernels.cpp).
-set(arm_sources neon.cpp dotprod.cpp)
-set(x86_sources avx2.cpp avx512.cpp)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
-  set(other_sources ${x86_sources})
-elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set(other_sources ${arm_sources})
-else()
-  set(other_sources ${arm_sources} ${x86_sources})
-endif()
-list(TRANSFORM other_sources PREPEND ${CMAKE_SOURCE_DIR}/src/kernels/)
-set_source_files_properties(${other_sources} PROPERTIES HEADER_FILE_ONLY ON)  # listed, not compiled
+set(arm_levels neon dotprod i8mm)
+set(x86_levels avx2 avx512)
+set(flags_neon "")
+set(flags_dotprod "-march=armv8.2-a+dotprod")
+set(flags_i8mm "-march=armv8.2-a+dotprod+i8mm")
+set(flags_avx2 "-mavx2;-mfma;-mf16c")
+set(flags_avx512 "${flags_avx2};-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni")
 
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/dotprod.cpp PROPERTIES
-  COMPILE_OPTIONS "-march=armv8.2-a+dotprod")
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/avx2.cpp PROPERTIES
-  COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/kernels/avx512.cpp PROPERTIES
-  COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni")
+set(own_levels "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  set(own_levels ${arm_levels})
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(own_levels ${x86_levels})
+endif()
+
+set(isa_objects "")
+foreach(level ${arm_levels} ${x86_levels})
+  set(source ${CMAKE_SOURCE_DIR}/src/kernels/${level}.cpp)
+  if(level IN_LIST own_levels)
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${flags_${level}}")
+    list(APPEND isa_objects
+      ${CMAKE_BINARY_DIR}/CMakeFiles/hearth_kernels.dir/src/kernels/${level}.cpp${CMAKE_CXX_OUTPUT_EXTENSION})
+  else()
+    set_source_files_properties(${source} PROPERTIES HEADER_FILE_ONLY ON)  # listed, not compiled
+  endif()
+endforeach()
+set(HEARTH_ISA_OBJECTS ${isa_objects} CACHE INTERNAL "Objects that tools/check_weak_symbols.py looks at")

@@ -234,7 +234,8 @@ struct VecPair {
     return {pairs.val[0], pairs.val[1]};
 }
 [[gnu::always_inline]] inline void v_store_pairs(float* out, VecPair pair) {
-    vst2q_f32(out, float32x4x2_t{{pair.first, pair.second}});
+    const float32x4x2_t both = {{pair.first, pair.second}};
+    vst2q_f32(out, both);
 }
 
 // Quantiser.

@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
 
+// Far above what chance gives at this load; beyond it somebody has looked for collisions.
+constexpr std::size_t kMostTries = 1024;
+
 std::uint64_t hash_of(TokenId left, TokenId right) {
     return mix64((static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
                  static_cast<std::uint32_t>(right));
@@ -64,19 +67,25 @@ Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabul
         const Slot slot = {vocabulary.find(left), vocabulary.find(right), static_cast<Rank>(rank),
                            vocabulary.find(joined)};
         // A merge of or into something that is no token can never help to a token: shortened vocabularies have some.
-        if (slot.left >= 0 && slot.right >= 0 && slot.joined >= 0) add_merge(slot);
+        if (slot.left < 0 || slot.right < 0 || slot.joined < 0) continue;
+        if (!add_merge(slot)) {
+            return Error{ErrorCode::InvalidModel,
+                         file.name() + ": key '" + std::string(kMergesKey) + "' has pairs that are made to collide"};
+        }
     }
     return {};
 }
 
-void ByteLevelBpe::add_merge(const Slot& merge) {
+bool ByteLevelBpe::add_merge(const Slot& merge) {
     const std::size_t mask = slots_.size() - 1;
     std::size_t at = hash_of(merge.left, merge.right) & mask;
-    while (slots_[at].left >= 0) {
-        if (slots_[at].left == merge.left && slots_[at].right == merge.right) return;  // the first of equals counts
-        at = (at + 1) & mask;
+    for (std::size_t tries = 0; slots_[at].left >= 0; at = (at + 1) & mask) {
+        if (slots_[at].left == merge.left && slots_[at].right == merge.right)
+            return true;  // the first of equals counts
+        if (++tries > kMostTries) return false;
     }
     slots_[at] = merge;
+    return true;
 }
 
 const ByteLevelBpe::Slot* ByteLevelBpe::find_merge(TokenId left, TokenId right) const {

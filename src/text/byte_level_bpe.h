@@ -31,7 +31,7 @@ private:
         TokenId joined = -1;
     };
     Status load_merges(const GgufFile& file, const Vocabulary& vocabulary);
-    void add_merge(const Slot& merge);
+    bool add_merge(const Slot& merge);  // false: the pairs are made to collide
     const Slot* find_merge(TokenId left, TokenId right) const;
 
     const PreTokenizer* pre_tokenizer_ = nullptr;  // of the static table

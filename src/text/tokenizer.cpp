@@ -54,7 +54,7 @@ struct Tokenizer::Impl {
             case VocabularyFamily::SentencePiece: return Model(TRY(SentencePiece::create(file, vocabulary)));
             case VocabularyFamily::WordPiece: break;
         }
-        return Model(TRY(WordPiece::create(file)));
+        return Model(TRY(WordPiece::create(file, vocabulary)));
     }
 
     Status load_ends(const GgufFile& file) {

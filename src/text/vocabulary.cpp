@@ -85,6 +85,9 @@ constexpr MiddleToken kMiddleTokens[] = {
     {"tokenizer.ggml.fim_sep_token_id", "", true, {"<|file_sep|>"}},
 };
 
+// Far above what chance gives at this load; beyond it somebody has looked for collisions.
+constexpr std::size_t kMostTries = 1024;
+
 Error invalid(const GgufFile& file, const std::string& what) {
     return Error{ErrorCode::InvalidModel, file.name() + ": " + what};
 }
@@ -152,22 +155,26 @@ int byte_of_character(std::uint32_t code_point) {
     return code_point == 256 + 33 + 34 ? 0xad : -1;
 }
 
-TokenIndex::TokenIndex(const std::vector<std::string_view>& texts) {
-    slots_.resize(std::bit_ceil(texts.size() * 3 / 2 + 1));
-    const std::size_t mask = slots_.size() - 1;
+std::optional<TokenIndex> TokenIndex::create(const std::vector<std::string_view>& texts) {
+    TokenIndex index;
+    index.slots_.resize(std::bit_ceil(texts.size() * 3 / 2 + 1));
+    const std::size_t mask = index.slots_.size() - 1;
     for (std::size_t i = 0; i < texts.size(); ++i) {
         const std::string_view text = texts[i];
         if (text.empty()) continue;
-        longest_ = std::max(longest_, text.size());
+        index.longest_ = std::max(index.longest_, text.size());
         const std::uint64_t hash = hash_of(text);
         const std::uint32_t tag = static_cast<std::uint32_t>(hash >> 32);
-        std::size_t slot = hash & mask;
-        while (slots_[slot].token >= 0 &&
-               (slots_[slot].tag != tag || texts[static_cast<std::size_t>(slots_[slot].token)] != text)) {
-            slot = (slot + 1) & mask;
+        const auto is_free = [&](const Slot& slot) {
+            return slot.token < 0 || (slot.tag == tag && texts[static_cast<std::size_t>(slot.token)] == text);
+        };
+        std::size_t at = hash & mask;
+        for (std::size_t tries = 0; !is_free(index.slots_[at]); at = (at + 1) & mask) {
+            if (++tries > kMostTries) return std::nullopt;
         }
-        slots_[slot] = {tag, static_cast<TokenId>(i)};
+        index.slots_[at] = {tag, static_cast<TokenId>(i)};
     }
+    return index;
 }
 
 TokenId TokenIndex::find(const std::vector<std::string_view>& texts, std::string_view text) const {
@@ -190,7 +197,9 @@ Result<Vocabulary> Vocabulary::load(const GgufFile& file, VocabularyFamily famil
     if (vocabulary.texts_.size() > std::numeric_limits<TokenId>::max()) {
         return invalid(file, "key '" + std::string(kTokensKey) + "' has too many tokens");
     }
-    vocabulary.index_ = TokenIndex(vocabulary.texts_);
+    std::optional<TokenIndex> index = TokenIndex::create(vocabulary.texts_);
+    if (!index) return invalid(file, "key '" + std::string(kTokensKey) + "' has texts that are made to collide");
+    vocabulary.index_ = std::move(*index);
     TRY(vocabulary.load_kinds(file));
     TRY(vocabulary.load_scores(file, family));
     TRY(vocabulary.load_special(file, family));

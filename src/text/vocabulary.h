@@ -23,9 +23,9 @@ inline constexpr std::string_view kVisibleSpace = "\xe2\x96\x81";
 // Tokens by text: open addressing over ids, the texts themselves stay where they are.
 class TokenIndex {
 public:
-    // Of equal texts the last one is found; empty ones never.
-    explicit TokenIndex(const std::vector<std::string_view>& texts);
-    TokenIndex() = default;
+    // Of equal texts the last one is found; empty ones never. Nothing when the texts are made to collide: a search
+    // would not be quick any more.
+    static std::optional<TokenIndex> create(const std::vector<std::string_view>& texts);
 
     // -1 when absent. `texts` are those it was made of.
     TokenId find(const std::vector<std::string_view>& texts, std::string_view text) const;

@@ -10,6 +10,9 @@ namespace hearth {
 
 namespace {
 
+// Bounds the work at one place of a word; real tokens have a few dozen bytes.
+constexpr std::size_t kLongest = 512;
+
 // Characters that are words of their own. 0x2b920 is 0x2b820 in Unicode, but not in the tokenisers models are trained
 // with.
 bool is_ideograph(std::uint32_t code_point) {
@@ -30,8 +33,12 @@ bool continues_character(char byte) {
 
 }  // namespace
 
-Result<WordPiece> WordPiece::create(const GgufFile& file) {
+Result<WordPiece> WordPiece::create(const GgufFile& file, const Vocabulary& vocabulary) {
     WordPiece model;
+    if (vocabulary.longest_text() > kLongest) {
+        return Error{ErrorCode::InvalidModel, file.name() + ": key 'tokenizer.ggml.tokens' has a text longer than " +
+                                                  std::to_string(kLongest) + " bytes"};
+    }
     model.lower_cases_ = TRY(file.find_boolean("tokenizer.ggml.normalizer.lowercase")).value_or(true);
     model.strips_accents_ =
         TRY(file.find_boolean("tokenizer.ggml.normalizer.strip_accents")).value_or(model.lower_cases_);

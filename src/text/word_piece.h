@@ -13,7 +13,7 @@ namespace hearth {
 
 class WordPiece {
 public:
-    static Result<WordPiece> create(const GgufFile& file);
+    static Result<WordPiece> create(const GgufFile& file, const Vocabulary& vocabulary);
 
     // Appends the tokens of `text`; a word that cannot be made of tokens is the unknown token.
     void encode(const Vocabulary& vocabulary, std::string_view text, std::vector<TokenId>& out) const;

@@ -1,7 +1,5 @@
 #include "support/tiny_model.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "gguf/gguf_writer.h"
 #include "tensor/codec.h"
 
@@ -131,16 +130,15 @@ std::string write_tiny_model(const std::string& name, const TinyModelOptions& op
         std::vector<std::byte> encoded(row_bytes(tensor.type, tensor.columns));
         for (std::size_t i = 0; i < tensor.rows; ++i) {
             for (float& value : row) value = normal(random);
-            EXPECT_TRUE(encode_row(tensor.type, row, {}, encoded.data()).ok());
+            CHECK(encode_row(tensor.type, row, {}, encoded.data()).ok());
             if (options.nan_weight && tensor.name == "output_norm.weight") {
                 const float nan = std::numeric_limits<float>::quiet_NaN();
                 std::memcpy(encoded.data(), &nan, sizeof nan);
             }
-            EXPECT_TRUE(writer.append(encoded).ok());
+            CHECK(writer.append(encoded).ok());
         }
     }
-    const Status finished = writer.finish();
-    EXPECT_TRUE(finished.ok());
+    CHECK(writer.finish().ok());
     return path;
 }
 

@@ -23,6 +23,14 @@ void* operator new(std::size_t size_bytes) {
 void* operator new[](std::size_t size_bytes) {
     return counted(size_bytes);
 }
+// Without these a sanitizer's own nothrow form would meet our delete.
+void* operator new(std::size_t size_bytes, const std::nothrow_t&) noexcept {
+    total_bytes += size_bytes;
+    return std::malloc(size_bytes == 0 ? 1 : size_bytes);
+}
+void* operator new[](std::size_t size_bytes, const std::nothrow_t& tag) noexcept {
+    return operator new(size_bytes, tag);
+}
 void operator delete(void* address) noexcept {
     std::free(address);
 }

@@ -129,7 +129,7 @@ private:
         for (std::size_t length = 0; length < source.bytes.size(); ++length) {
             visit_(source.bytes.substr(0, length), "truncation");
         }
-        for (const std::size_t extra : {1, 31, 32, 4096})
+        for (const std::size_t extra : {1u, 31u, 32u, 4096u})
             visit_(source.bytes + std::string(extra, '\xff'), "extension");
     }
 

@@ -88,9 +88,9 @@ constexpr Range kRanges[] = {{0, 0},   {0, 1},   {0, 62},  {0, 63}, {0, 64},  {0
                              {63, 63}, {63, 64}, {64, 64}, {5, 60}, {70, 75}, {60, 130}, {129, 259}};
 
 TEST(Attention, EveryLevelGivesTheBitsOfTheReference) {
-    for (const std::size_t dim : {2, 16, 24, 64, 80, 96, 128, 256, 512}) {
+    for (const std::size_t dim : {2u, 16u, 24u, 64u, 80u, 96u, 128u, 256u, 512u}) {
         Cache cache(dim, 260, dim);
-        for (const std::size_t group : {1, 2, 3, 4, 7, 8, 9, 17}) {
+        for (const std::size_t group : {1u, 2u, 3u, 4u, 7u, 8u, 9u, 17u}) {
             if (dim > 128 && group > 4) continue;
             const std::vector<float> query = random_values(group * dim, group);
             for (const Range range : kRanges) {
@@ -107,7 +107,7 @@ TEST(Attention, EveryLevelGivesTheBitsOfTheReference) {
 }
 
 TEST(Attention, AgreesWithDoublePrecision) {
-    for (const std::size_t dim : {64, 80, 128}) {
+    for (const std::size_t dim : {64u, 80u, 128u}) {
         Cache cache(dim, 260, dim + 5);
         const std::vector<float> query = random_values(2 * dim, 3);
         for (const Range range : kRanges) {
@@ -139,7 +139,7 @@ TEST(Attention, AHeadDoesNotDependOnItsGroup) {
 TEST(Attention, NanComesOutAsNan) {
     const std::size_t dim = 64;
     for (const Kernels& kernels : supported_kernels()) {
-        for (const std::size_t at : {0, 63, 64, 99}) {
+        for (const std::size_t at : {0u, 63u, 64u, 99u}) {
             Cache cache(dim, 100, 1);
             std::vector<float> query = random_values(2 * dim, 2);
             cache.key(at)[5] = Half{0x7e00};

@@ -51,7 +51,7 @@ TEST(RopeAngles, AgreeWithTheLibraryToTheLastFloatBit) {
 }
 
 TEST(RmsNorm, EveryLevelGivesTheBitsOfTheReferenceAndItIsRight) {
-    for (const std::size_t n : {1, 2, 15, 16, 17, 64, 70, 333, 2048}) {
+    for (const std::size_t n : {1u, 2u, 15u, 16u, 17u, 64u, 70u, 333u, 2048u}) {
         const std::vector<float> x = random_values(n, n);
         const std::vector<float> weight = random_values(n, n + 1);
         std::vector<float> expected(n);
@@ -79,7 +79,7 @@ void expect_gated_equal(Gated Kernels::*operation) {
     const float special[] = {0.0f,   -0.0f, kInfinity, -kInfinity, kNan,    1e30f,
                              -1e30f, 90.0f, -90.0f,    88.71f,     -87.31f, 1e-40f};
     std::copy(std::begin(special), std::end(special), gate.begin() + 30);
-    for (const std::size_t n : {1, 3, 15, 16, 17, 64, 517}) {
+    for (const std::size_t n : {1u, 3u, 15u, 16u, 17u, 64u, 517u}) {
         std::vector<float> expected(n);
         (supported_kernels().front().*operation)(gate.data(), up.data(), n, expected.data());
         for (const Kernels& kernels : supported_kernels()) {
@@ -115,7 +115,7 @@ TEST(SwiGlu, IsSiluTimesUp) {
 }
 
 TEST(Add, EveryLevelGivesTheBitsOfTheReference) {
-    for (const std::size_t n : {1, 7, 16, 33, 100}) {
+    for (const std::size_t n : {1u, 7u, 16u, 33u, 100u}) {
         const std::vector<float> a = random_values(n, 1);
         const std::vector<float> b = random_values(n, 2);
         std::vector<float> expected(n);
@@ -130,7 +130,7 @@ TEST(Add, EveryLevelGivesTheBitsOfTheReference) {
 
 TEST(Rope, RotatesEachPairByItsAngle) {
     for (const RopeStyle style : {RopeStyle::Adjacent, RopeStyle::Halves}) {
-        for (const std::size_t pairs : {1, 2, 3, 4, 8, 16, 20, 32, 48, 64}) {
+        for (const std::size_t pairs : {1u, 2u, 3u, 4u, 8u, 16u, 20u, 32u, 48u, 64u}) {
             const std::vector<float> head = random_values(2 * pairs + 3, pairs);
             std::vector<float> frequencies(pairs);
             for (std::size_t i = 0; i < pairs; ++i) frequencies[i] = 1.0f / static_cast<float>(i + 1);
@@ -163,7 +163,7 @@ TEST(ToF16, EveryLevelRoundsLikeTheReference) {
     const float special[] = {0.0f,    -0.0f,    kInfinity, -kInfinity, kNan,   -kNan,   65504.0f,     65519.9f,
                              65520.f, 0x1p-24f, 0x1p-25f,  0x1.8p-25f, 1e-40f, -1e-40f, 0x1.ffcp-15f, 3e38f};
     std::copy(std::begin(special), std::end(special), x.begin() + 3);
-    for (const std::size_t n : {1, 7, 16, 4099}) {
+    for (const std::size_t n : {1u, 7u, 16u, 4099u}) {
         std::vector<Half> expected(n);
         supported_kernels().front().to_f16(x.data(), n, expected.data());
         for (const Kernels& kernels : supported_kernels()) {

@@ -36,10 +36,10 @@ void expect_all_levels_equal(DType type, const Case& c, const std::vector<float>
 
 TEST(Matmul, EveryLevelGivesTheBitsOfTheReferenceAtOddSizes) {
     for (const DType type : kAllTypes) {
-        for (const std::size_t columns : {32, 64, 96, 256, 512, 768}) {
+        for (const std::size_t columns : {32u, 64u, 96u, 256u, 512u, 768u}) {
             if (columns % traits(type).block_elements != 0) continue;
-            for (const std::size_t rows : {1, 3, 4, 5, 17}) {
-                for (const std::size_t tokens : {1, 2, 3, 4, 5, 8, 13}) {
+            for (const std::size_t rows : {1u, 3u, 4u, 5u, 17u}) {
+                for (const std::size_t tokens : {1u, 2u, 3u, 4u, 5u, 8u, 13u}) {
                     expect_all_levels_equal(type, {rows, columns, tokens}, random_values(tokens * columns, tokens + 7));
                     if (HasFatalFailure()) return;
                 }
@@ -50,9 +50,9 @@ TEST(Matmul, EveryLevelGivesTheBitsOfTheReferenceAtOddSizes) {
 
 TEST(Matmul, FloatRowsNeedNotBeAMultipleOfTheLanes) {
     for (const DType type : {DType::F32, DType::F16, DType::BF16}) {
-        for (const std::size_t columns : {1, 2, 15, 17, 31, 70, 333}) {
-            for (const std::size_t rows : {1, 4, 7}) {
-                for (const std::size_t tokens : {1, 3, 4, 5}) {
+        for (const std::size_t columns : {1u, 2u, 15u, 17u, 31u, 70u, 333u}) {
+            for (const std::size_t rows : {1u, 4u, 7u}) {
+                for (const std::size_t tokens : {1u, 3u, 4u, 5u}) {
                     expect_all_levels_equal(type, {rows, columns, tokens}, random_values(tokens * columns, 5));
                     if (HasFatalFailure()) return;
                 }
@@ -114,8 +114,8 @@ TEST(Matmul, NanAndInfiniteActivationsPoisonTheirOwnTokenOnly) {
         std::vector<float> out(25);
         run_matmul(reference(), type, matmul_task(type, weights, 5, 512, activations, 5, out));
         for (std::size_t r = 0; r < 5; ++r) {
-            for (const std::size_t t : {0, 2, 4}) EXPECT_TRUE(std::isfinite(out[t * 5 + r])) << traits(type).name;
-            for (const std::size_t t : {1, 3}) EXPECT_FALSE(std::isfinite(out[t * 5 + r])) << traits(type).name;
+            for (const std::size_t t : {0u, 2u, 4u}) EXPECT_TRUE(std::isfinite(out[t * 5 + r])) << traits(type).name;
+            for (const std::size_t t : {1u, 3u}) EXPECT_FALSE(std::isfinite(out[t * 5 + r])) << traits(type).name;
         }
     }
 }
@@ -132,7 +132,7 @@ TEST(Matmul, AnOutputDoesNotDependOnItsCompany) {
             std::vector<float> whole(kRows * kTokens);
             const MatmulTask task = matmul_task(type, weights, kRows, kColumns, activations, kTokens, whole);
             run_matmul(kernels, type, task);
-            for (const std::size_t step : {1, 2, 3, 7}) {
+            for (const std::size_t step : {1u, 2u, 3u, 7u}) {
                 std::vector<float> pieces(kRows * kTokens);
                 for (std::size_t r = 0; r < kRows; r += step) {
                     for (std::size_t t = 0; t < kTokens; t += step) {

@@ -84,7 +84,7 @@ TEST(Quantize, NanAndInfinityGiveANanScaleAndTinyBlocksAreZero) {
     const float special[] = {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(),
                              std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
     for (const float value : special) {
-        for (const std::size_t at : {0, 17, 31, 200, 255}) {
+        for (const std::size_t at : {0u, 17u, 31u, 200u, 255u}) {
             std::vector<float> x = random_values(256, 8);
             x[at] = value;
             expect_all_levels_equal(x);

@@ -46,7 +46,8 @@ TEST(DecodeCpuid, FindsAvx512OnSkylakeX) {
 }
 
 TEST(DecodeCpuid, HidesAvx512WhenTheKernelDoesNotSaveItsRegisters) {
-    for (const std::uint64_t xcr0 : {0x7, 0x207, 0x27, 0x67, 0xa7, 0xc7}) {  // none, or one of the three states missing
+    for (const std::uint64_t xcr0 :
+         {0x7U, 0x207U, 0x27U, 0x67U, 0xa7U, 0xc7U}) {  // none, or one of the three states missing
         CpuidLeaves leaves = skylake_x();
         leaves.xcr0 = xcr0;
         const CpuFeatures f = decode_cpuid(leaves);
@@ -58,7 +59,7 @@ TEST(DecodeCpuid, HidesAvx512WhenTheKernelDoesNotSaveItsRegisters) {
 TEST(DecodeCpuid, HidesAllOfAvxWithoutYmmState) {
     CpuFeatures only_sse;
     only_sse.sse42 = true;
-    for (const std::uint64_t xcr0 : {0x0, 0x1, 0x3, 0x5}) {
+    for (const std::uint64_t xcr0 : {0x0U, 0x1U, 0x3U, 0x5U}) {
         CpuidLeaves leaves = sapphire_rapids();
         leaves.xcr0 = xcr0;
         EXPECT_EQ(decode_cpuid(leaves), only_sse) << xcr0;
@@ -82,7 +83,7 @@ TEST(DecodeCpuid, FindsAmxOnSapphireRapidsButNotPermittedUntilRequested) {
 }
 
 TEST(DecodeCpuid, HidesAmxWithoutTileState) {
-    for (const std::uint64_t xcr0 : {0x2e7, 0x202e7, 0x402e7}) {
+    for (const std::uint64_t xcr0 : {0x2e7U, 0x202e7U, 0x402e7U}) {
         CpuidLeaves leaves = sapphire_rapids();
         leaves.xcr0 = xcr0;
         leaves.permitted_states = ~0ULL;

@@ -247,7 +247,7 @@ TEST(Describe, CarriesTheFiguresAndWritesUnknownLimitsAsNull) {
 }
 
 TEST(MeasureReadBandwidth, GivesAPositiveFigure) {
-    for (std::size_t threads : {1, 2}) {
+    for (std::size_t threads : {1U, 2U}) {
         ThreadPool pool(threads);
         EXPECT_GT(measure_read_bandwidth(pool, 8 << 20, 0.01), 0.0);
         EXPECT_GT(measure_read_bandwidth(pool, 0, 0.0), 0.0);

@@ -39,7 +39,7 @@ TEST(ThreadPool, DoesEveryItemExactlyOnce) {
     for (std::size_t threads : kThreadCounts) {
         ThreadPool pool(threads);
         ASSERT_EQ(pool.size(), threads);
-        for (std::size_t count : {0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 63, 64, 65, 1000, 4097}) {
+        for (std::size_t count : {0U, 1U, 2U, 3U, 4U, 5U, 7U, 8U, 15U, 16U, 17U, 63U, 64U, 65U, 1000U, 4097U}) {
             std::vector<std::atomic<int>> done(count);
             std::atomic<bool> worker_in_range{true};
             pool.for_each(count, [&](std::size_t item, std::size_t worker) {
@@ -69,7 +69,7 @@ TEST(ThreadPool, MakesPlainWritesVisibleToTheCallerAndToTheNextRegion) {
 }
 
 TEST(ThreadPool, RunsManyShortRegionsBackToBack) {
-    for (std::size_t threads : {2, 4}) {
+    for (std::size_t threads : {2U, 4U}) {
         ThreadPool pool(threads);
         struct alignas(64) Sum {
             std::uint64_t value = 0;
@@ -192,7 +192,7 @@ TEST(ThreadPool, LetsSeveralPoolsLiveSideBySide) {
 
 TEST(ThreadPoolDeathTest, RefusesNestedRegions) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    for (std::size_t threads : {1, 2}) {
+    for (std::size_t threads : {1U, 2U}) {
         EXPECT_DEATH(
             {
                 ThreadPool pool(threads);

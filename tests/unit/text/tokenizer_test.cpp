@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "unit/text/tiny_vocabulary.h"
 
@@ -359,6 +362,28 @@ TEST(Tokenizer, RefusesDamagedMetadataByName) {
     vocabulary = tiny::byte_level({});
     vocabulary.add(std::string(600, 'x'), tiny::kControl);
     expect_refusal(vocabulary.metadata(), "token 256");
+}
+
+// Texts of two words of eight bytes, the second chosen so that hash_bytes gives the same for all.
+TEST(Tokenizer, RefusesTextsMadeToCollide) {
+    constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;
+    tiny::Vocabulary vocabulary = tiny::byte_level({});
+    std::vector<std::uint64_t> hashes;
+    for (std::uint64_t i = 0; i < 1500; ++i) {
+        const std::uint64_t first = i + 0x4141414141414141u;
+        const std::uint64_t second = mix64((mix64(kStep + 16) ^ first) + kStep) ^ 12345u;
+        std::string text(16, ' ');
+        std::memcpy(text.data(), &first, 8);
+        std::memcpy(text.data() + 8, &second, 8);
+        hashes.push_back(hash_bytes(std::as_bytes(std::span(text.data(), text.size()))));
+        vocabulary.add(text);
+    }
+    ASSERT_EQ(hashes.front(), hashes.back());
+    expect_refusal(vocabulary.metadata(), "made to collide");
+}
+
+TEST(Tokenizer, RefusesWordPieceTokensOfUnboundedLength) {
+    expect_refusal(tiny::word_piece_metadata({std::string(513, 'x')}), "longer than 512 bytes");
 }
 
 TEST(Tokenizer, RefusesMergesAndScoresThatAreMissing) {

@@ -1,0 +1,21 @@
+// x86-64 with AVX2, FMA and F16C: every operation.
+#include "kernels/simd_avx2_types.h"
+// After the vocabulary they are written in.
+#include "kernels/simd_float.h"
+#include "kernels/simd_matmul.h"
+// After simd_float.h.
+#include "kernels/simd_attention.h"
+
+#if !defined(__AVX2__) || !defined(__FMA__) || !defined(__F16C__)
+#error "this file needs AVX2, FMA and F16C; see room.cmake"
+#endif
+
+namespace hearth {
+
+void install_avx2(Kernels& table) {
+    install_quantised_matmul(table);
+    install_float(table);
+    install_attention(table);
+}
+
+}  // namespace hearth

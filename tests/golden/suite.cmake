@@ -1,0 +1,17 @@
+# The engine against the original implementations: random models of each family, and a trained one (label golden).
+if(TARGET hearth_engine)
+  set(stories_model "")
+  if(HEARTH_SHARED_DATA)
+    set(stories_model ${CMAKE_BINARY_DIR}/golden/stories260K.gguf)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/golden)
+    add_test(NAME golden_convert_stories COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/llama2c_to_gguf.py
+      ${HEARTH_SHARED_DATA}/stories260K/stories260K.bin ${HEARTH_SHARED_DATA}/stories260K/tok512.bin ${stories_model})
+    set_tests_properties(golden_convert_stories PROPERTIES LABELS golden FIXTURES_SETUP stories_model)
+  endif()
+  hearth_test(golden_families engine golden ${CMAKE_CURRENT_LIST_DIR}/families_test.cpp)
+  hearth_test(golden_stories engine golden ${CMAKE_CURRENT_LIST_DIR}/stories_test.cpp)
+  target_compile_definitions(golden_stories PRIVATE HEARTH_STORIES_GGUF="${stories_model}")
+  if(stories_model)
+    set_tests_properties(golden_stories PROPERTIES FIXTURES_REQUIRED stories_model)
+  endif()
+endif()
