@@ -11,7 +11,7 @@ namespace hearth::jinja {
 namespace {
 
 void append_unit(std::string& out, std::uint32_t unit) {
-    char escaped[8];
+    char escaped[16];
     std::snprintf(escaped, sizeof escaped, "\\u%04x", unit);
     out += escaped;
 }
