@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "cli/catalogue.h"
 #include "cli/commands.h"
+#include "gguf/quantize.h"
 
 namespace hearth {
 
@@ -55,6 +56,9 @@ std::string positional_words(const Command& command, std::span<const std::string
         append_word(words, spaced(positional.choices));
     }
     if (takes(command, ValueKind::Model)) append_word(words, joined(models));
+    if (command.name == kQuantizeCommand.name) {
+        for (const std::string_view mix : quantize_mixes()) append_word(words, mix);
+    }
     if (command.name == kInspectCommand.name) append_word(words, "machine");
     return words;
 }

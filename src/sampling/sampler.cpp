@@ -318,4 +318,9 @@ Result<SampledToken> sample(std::span<const float> logits, const SamplingOptions
     return SampledToken{token, static_cast<float>(distance - normaliser)};
 }
 
+double log_sum_exp(std::span<const float> logits) {
+    const float highest = survey(logits).highest;
+    return static_cast<double>(highest) + logarithm(sum_of_exponentials(logits, highest));
+}
+
 }  // namespace hearth

@@ -62,4 +62,7 @@ private:
 Result<SampledToken> sample(std::span<const float> logits, const SamplingOptions& options,
                             std::span<const TokenId> recent, std::uint64_t position, SamplerScratch& scratch);
 
+// ln of the sum of e^logit, in double and in a fixed order: logit - log_sum_exp(logits) is a log-probability.
+double log_sum_exp(std::span<const float> logits);
+
 }  // namespace hearth

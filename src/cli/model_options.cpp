@@ -1,0 +1,68 @@
+#include "cli/model_options.h"
+
+#include <limits>
+
+#include "machine/bandwidth.h"
+#include "machine/thread_pool.h"
+
+namespace hearth {
+
+namespace {
+
+constexpr std::uint64_t kThreadLimit = 1024;
+
+Result<std::pair<TokenId, float>> parse_bias(const std::string& text) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+        return Error{ErrorCode::Usage, "--logit-bias: '" + text + "' is not of the form ID=VALUE"};
+    }
+    const std::uint64_t highest = static_cast<std::uint64_t>(std::numeric_limits<TokenId>::max());
+    const std::uint64_t token =
+        TRY(parse_whole("--logit-bias: token id", std::string_view(text).substr(0, equals), 0, highest));
+    const float bias = TRY(parse_real("--logit-bias", std::string_view(text).substr(equals + 1)));
+    return std::pair<TokenId, float>(static_cast<TokenId>(token), bias);
+}
+
+}  // namespace
+
+Result<std::size_t> threads_option(const Arguments& arguments, const Environment& environment) {
+    if (const auto given = TRY(arguments.whole("threads", 1, kThreadLimit))) return static_cast<std::size_t>(*given);
+    if (environment.cpu_threads.empty()) return std::size_t{0};
+    return static_cast<std::size_t>(TRY(parse_whole("HEARTH_CPU_THREADS", environment.cpu_threads, 1, kThreadLimit)));
+}
+
+Result<EngineOptions> engine_options(const Arguments& arguments, const Environment& environment) {
+    EngineOptions options;
+    options.threads = TRY(threads_option(arguments, environment));
+    options.isa = arguments.text("isa").value_or(environment.isa);
+    options.context = static_cast<std::size_t>(TRY(arguments.whole("ctx", 1, kContextLimit)).value_or(0));
+    if (arguments.flag("eager")) options.execution = Execution::Eager;
+    return options;
+}
+
+Result<SamplingOptions> sampling_options(const Arguments& arguments) {
+    SamplingOptions options;
+    constexpr std::uint64_t kU32 = std::numeric_limits<std::uint32_t>::max();
+    options.temperature = TRY(arguments.real("temperature")).value_or(options.temperature);
+    options.top_k = static_cast<std::uint32_t>(TRY(arguments.whole("top-k", 0, kU32)).value_or(options.top_k));
+    options.top_p = TRY(arguments.real("top-p")).value_or(options.top_p);
+    options.min_p = TRY(arguments.real("min-p")).value_or(options.min_p);
+    options.typical_p = TRY(arguments.real("typical")).value_or(options.typical_p);
+    options.repetition_penalty = TRY(arguments.real("repetition-penalty")).value_or(options.repetition_penalty);
+    options.frequency_penalty = TRY(arguments.real("frequency-penalty")).value_or(options.frequency_penalty);
+    options.presence_penalty = TRY(arguments.real("presence-penalty")).value_or(options.presence_penalty);
+    options.penalty_last =
+        static_cast<std::uint32_t>(TRY(arguments.whole("penalty-last", 0, kU32)).value_or(options.penalty_last));
+    options.seed = TRY(arguments.whole("seed", 0, std::numeric_limits<std::int64_t>::max())).value_or(options.seed);
+    for (const std::string& text : arguments.texts("logit-bias")) {
+        options.logit_bias.push_back(TRY(parse_bias(text)));
+    }
+    return options;
+}
+
+double measure_roof(std::size_t threads) {
+    ThreadPool pool(threads);
+    return measure_read_bandwidth(pool);
+}
+
+}  // namespace hearth

@@ -1,0 +1,43 @@
+// Options shared by the commands that compute with a model, and what they make of them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "cli/options.h"
+#include "cli/session.h"
+#include "engine/engine.h"
+#include "sampling/sampler.h"
+
+namespace hearth {
+
+inline constexpr Option kThreadsOption = {.name = "threads",
+                                          .letter = 't',
+                                          .kind = ValueKind::Whole,
+                                          .value_name = "N",
+                                          .help = "Threads to compute with.",
+                                          .default_text = "HEARTH_CPU_THREADS, else what the machine offers"};
+inline constexpr Option kIsaOption = {.name = "isa",
+                                      .kind = ValueKind::Text,
+                                      .value_name = "LEVEL",
+                                      .help = "Kernel level, e.g. reference, neon, dotprod, avx2.",
+                                      .default_text = "HEARTH_ISA, else the best"};
+inline constexpr Option kEagerOption = {
+    .name = "eager",
+    .help = "Compute node by node instead of replaying the compiled plan (same bits).",
+    .visibility = Visibility::Hidden};
+
+inline constexpr std::size_t kContextLimit = std::size_t{1} << 24;
+
+// --threads (or HEARTH_CPU_THREADS); 0: not given.
+Result<std::size_t> threads_option(const Arguments& arguments, const Environment& environment);
+// --threads, --isa, --ctx and --eager, those the command has.
+Result<EngineOptions> engine_options(const Arguments& arguments, const Environment& environment);
+// The sampling options; ranges that need the vocabulary are checked by SamplingOptions::validate.
+Result<SamplingOptions> sampling_options(const Arguments& arguments);
+
+// The memory bandwidth decoding is compared with, in GB/s, measured in about a tenth of a second.
+double measure_roof(std::size_t threads);
+
+}  // namespace hearth
