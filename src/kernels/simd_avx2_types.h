@@ -47,10 +47,10 @@ inline constexpr std::int32_t kPlainOffset = 0;
     return _mm256_and_si256(_mm256_cmpeq_epi8(spread, bits), _mm256_set1_epi8(16));
 }
 
-// Thirty-two bytes shifted right by a variable count, masked.
-[[gnu::always_inline]] inline __m256i plane32(const std::uint8_t* q, std::size_t shift, std::uint8_t mask) {
-    const __m256i shifted = _mm256_srl_epi16(load256(q), _mm_cvtsi32_si128(static_cast<int>(shift)));
-    return _mm256_and_si256(shifted, _mm256_set1_epi8(static_cast<char>(mask)));
+// Thirty-two bytes shifted right, masked.
+template <int kShift, char kMask>
+[[gnu::always_inline]] inline __m256i plane32(const std::uint8_t* q) {
+    return _mm256_and_si256(_mm256_srli_epi16(load256(q), kShift), _mm256_set1_epi8(kMask));
 }
 
 alignas(16) constexpr std::int8_t kIQ4Table[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -141,8 +141,9 @@ struct TypeQ4_K {
     static constexpr bool kSigned = false;
     static constexpr std::int32_t kOffset = 0;
     [[gnu::always_inline]] static void scales(const Block& b, Scales256& out) { unpack_scales_k(b.scales, out); }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        return {plane32(b.q + j / 2 * 32, j % 2 * 4, 15)};
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        return {plane32<kJ % 2 * 4, 15>(b.q + kJ / 2 * 32)};
     }
 };
 struct TypeQ5_K {
@@ -151,9 +152,10 @@ struct TypeQ5_K {
     static constexpr bool kSigned = false;
     static constexpr std::int32_t kOffset = 0;
     [[gnu::always_inline]] static void scales(const Block& b, Scales256& out) { unpack_scales_k(b.scales, out); }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        const __m256i high = _mm256_slli_epi16(plane32(b.high, j, 1), 4);
-        return {_mm256_or_si256(plane32(b.q + j / 2 * 32, j % 2 * 4, 15), high)};
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        const __m256i high = _mm256_slli_epi16(plane32<kJ, 1>(b.high), 4);
+        return {_mm256_or_si256(plane32<kJ % 2 * 4, 15>(b.q + kJ / 2 * 32), high)};
     }
 };
 struct TypeQ6_K {
@@ -164,10 +166,11 @@ struct TypeQ6_K {
     [[gnu::always_inline]] static void scales(const Block& b, Scales256& out) {
         store_scales(load128(b.scales), out.scales);
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        const std::size_t half = j / 4;
-        const __m256i low = plane32(b.low + half * 64 + j % 2 * 32, j % 4 / 2 * 4, 15);
-        return {_mm256_or_si256(low, _mm256_slli_epi16(plane32(b.high + half * 32, j % 4 * 2, 3), 4))};
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        constexpr std::size_t kHalf = kJ / 4;
+        const __m256i low = plane32<kJ % 4 / 2 * 4, 15>(b.low + kHalf * 64 + kJ % 2 * 32);
+        return {_mm256_or_si256(low, _mm256_slli_epi16(plane32<kJ % 4 * 2, 3>(b.high + kHalf * 32), 4))};
     }
 };
 struct TypeQ2_K {
@@ -181,8 +184,9 @@ struct TypeQ2_K {
         store_scales(_mm_and_si128(bytes, mask), out.scales);
         store_scales(_mm_and_si128(_mm_srli_epi16(bytes, 4), mask), out.minimums);
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        return {plane32(b.q + j / 4 * 32, j % 4 * 2, 3)};
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        return {plane32<kJ % 4 * 2, 3>(b.q + kJ / 4 * 32)};
     }
 };
 struct TypeQ3_K {
@@ -196,9 +200,10 @@ struct TypeQ3_K {
             out.scales[j] = static_cast<std::int16_t>((low | (((b.scales[8 + j % 4] >> (j / 4 * 2)) & 3) << 4)) - 32);
         }
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        const __m256i low = plane32(b.q + j / 4 * 32, j % 4 * 2, 3);
-        return {_mm256_or_si256(low, _mm256_slli_epi16(plane32(b.high, j, 1), 2))};
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        const __m256i low = plane32<kJ % 4 * 2, 3>(b.q + kJ / 4 * 32);
+        return {_mm256_or_si256(low, _mm256_slli_epi16(plane32<kJ, 1>(b.high), 2))};
     }
 };
 struct TypeIQ4_XS {
@@ -213,8 +218,9 @@ struct TypeIQ4_XS {
             out.scales[2 * k] = out.scales[2 * k + 1] = static_cast<std::int16_t>(scale);
         }
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        return {look_up(kIQ4Table, nibbles32(b.q + j * 16))};
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        return {look_up(kIQ4Table, nibbles32(b.q + kJ * 16))};
     }
 };
 struct TypeTQ2_0 {
@@ -225,8 +231,9 @@ struct TypeTQ2_0 {
     [[gnu::always_inline]] static void scales(const Block&, Scales256& out) {
         for (std::int16_t& scale : out.scales) scale = 1;
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        return {plane32(b.q + j / 4 * 32, j % 4 * 2, 3)};
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        return {plane32<kJ % 4 * 2, 3>(b.q + kJ / 4 * 32)};
     }
 };
 

@@ -163,18 +163,20 @@ void pair_tile256(const MatmulTask& task, const PairTile& tile, const PairedChun
         for (std::size_t r = 0; r < 4; ++r) Type::scales(rows.at[r][b], scales[r]);
         int32x4_t sums[2][kPairs];
         for (std::size_t pair = 0; pair < kPairs; ++pair) sums[0][pair] = sums[1][pair] = vdupq_n_s32(0);
-        for (std::size_t j = 0; j < 8; ++j) {
+        for_each_sub_block<2 * kPairs>([&](auto sub_block) {
+            constexpr std::size_t kJ = decltype(sub_block)::kIndex;
             for (std::size_t half = 0; half < 2; ++half) {
                 const std::size_t r = 2 * half;
-                const PairedBytes w = pair_up(Type::unpack(rows.at[r][b], j), Type::unpack(rows.at[r + 1][b], j));
-                const int32x4_t scale = pair_scales(scales[r], scales[r + 1], 2 * j);
-                const int32x4_t second_scale = pair_scales(scales[r], scales[r + 1], 2 * j + 1);
+                const Bytes32 even = Type::template unpack<kJ>(rows.at[r][b]);
+                const PairedBytes w = pair_up(even, Type::template unpack<kJ>(rows.at[r + 1][b]));
+                const int32x4_t scale = pair_scales(scales[r], scales[r + 1], 2 * kJ);
+                const int32x4_t second_scale = pair_scales(scales[r], scales[r + 1], 2 * kJ + 1);
                 for (std::size_t pair = 0; pair < kPairs; ++pair) {
-                    const PairedBytes q = chunk.load((b - tile.first_block) * 8 + j, pair);
+                    const PairedBytes q = chunk.load((b - tile.first_block) * 8 + kJ, pair);
                     sums[half][pair] = add_scaled_quad<Type>(sums[half][pair], w, q, scale, second_scale);
                 }
             }
-        }
+        });
         const Floats4 d = scales4(rows, b);
         Floats4 dmin = zero4();
         if constexpr (Type::kMinimum) {

@@ -87,6 +87,19 @@ void tile32(const MatmulTask& task, std::size_t row, std::size_t token) {
     for (std::size_t t = 0; t < kTokens; ++t) store_rows(task, row, token + t, acc[t]);
 }
 
+// Calls with SubBlock<0> to SubBlock<7>: the shifts of an unpack have to be constants. The barriers keep the compiler
+// from gathering the loads of all sub-blocks at the front, where they would not fit in the registers.
+template <std::size_t kJ>
+struct SubBlock {
+    static constexpr std::size_t kIndex = kJ;
+};
+template <std::size_t kTokens, typename Function, std::size_t kJ = 0>
+[[gnu::always_inline]] inline void for_each_sub_block(const Function& function, SubBlock<kJ> sub_block = {}) {
+    function(sub_block);
+    if constexpr (kTokens > 1) __asm__ volatile("" ::: "memory");
+    if constexpr (kJ + 1 < 8) for_each_sub_block<kTokens>(function, SubBlock<kJ + 1>{});
+}
+
 template <typename Type, std::size_t kTokens>
 void tile256(const MatmulTask& task, std::size_t row, std::size_t token) {
     const FourRows<typename Type::Block> rows(task, row);
@@ -104,14 +117,16 @@ void tile256(const MatmulTask& task, std::size_t row, std::size_t token) {
             Type::scales(rows.at[r][b], scales[r]);
             for (std::size_t t = 0; t < kTokens; ++t) sums[t][r] = zero_partial();
         }
-        for (std::size_t j = 0; j < 8; ++j) {
+        for_each_sub_block<kTokens>([&](auto sub_block) {
+            constexpr std::size_t kJ = decltype(sub_block)::kIndex;
             for (std::size_t r = 0; r < 4; ++r) {
-                const Bytes32 w = Type::unpack(rows.at[r][b], j);
+                const Bytes32 w = Type::template unpack<kJ>(rows.at[r][b]);
                 for (std::size_t t = 0; t < kTokens; ++t) {
-                    sums[t][r] = add_scaled_dot_of<Type>(sums[t][r], w, load_bytes32(x[t][b].q + 32 * j), scales[r], j);
+                    sums[t][r] =
+                        add_scaled_dot_of<Type>(sums[t][r], w, load_bytes32(x[t][b].q + 32 * kJ), scales[r], kJ);
                 }
             }
-        }
+        });
         const Floats4 d = scales4(rows, b);
         Floats4 dmin = zero4();
         if constexpr (Type::kMinimum) {

@@ -29,20 +29,26 @@ namespace {
 // Bit i of four bytes to 16 in byte i.
 [[gnu::always_inline]] inline Bytes32 fifth_bits(const std::uint8_t* high) {
     alignas(16) static constexpr std::uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    alignas(16) static constexpr std::uint8_t kFirst[16] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+    alignas(16) static constexpr std::uint8_t kSecond[16] = {2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3};
+    std::uint32_t packed;
+    __builtin_memcpy(&packed, high, 4);
+    const uint8x16_t all = vreinterpretq_u8_u32(vdupq_n_u32(packed));
     const uint8x16_t bits = vld1q_u8(kBits);
-    const uint8x16_t low = vcombine_u8(vdup_n_u8(high[0]), vdup_n_u8(high[1]));
-    const uint8x16_t top = vcombine_u8(vdup_n_u8(high[2]), vdup_n_u8(high[3]));
     const uint8x16_t sixteen = vdupq_n_u8(16);
-    return {vreinterpretq_s8_u8(vandq_u8(vtstq_u8(low, bits), sixteen)),
-            vreinterpretq_s8_u8(vandq_u8(vtstq_u8(top, bits), sixteen))};
+    return {vreinterpretq_s8_u8(vandq_u8(vtstq_u8(vqtbl1q_u8(all, vld1q_u8(kFirst)), bits), sixteen)),
+            vreinterpretq_s8_u8(vandq_u8(vtstq_u8(vqtbl1q_u8(all, vld1q_u8(kSecond)), bits), sixteen))};
 }
 
-// Thirty-two bytes shifted right by a variable count, masked.
-[[gnu::always_inline]] inline Bytes32 plane32(const std::uint8_t* q, std::size_t shift, std::uint8_t mask) {
-    const int8x16_t count = vdupq_n_s8(static_cast<std::int8_t>(-static_cast<int>(shift)));
-    const uint8x16_t keep = vdupq_n_u8(mask);
-    return {vreinterpretq_s8_u8(vandq_u8(vshlq_u8(vld1q_u8(q), count), keep)),
-            vreinterpretq_s8_u8(vandq_u8(vshlq_u8(vld1q_u8(q + 16), count), keep))};
+// Thirty-two bytes shifted right, masked.
+template <std::size_t kShift, std::uint8_t kMask>
+[[gnu::always_inline]] inline Bytes32 plane32(const std::uint8_t* q) {
+    const auto field = [](uint8x16_t bytes) {
+        if constexpr (kShift > 0) bytes = vshrq_n_u8(bytes, kShift);
+        if constexpr ((255u >> kShift) > kMask) bytes = vandq_u8(bytes, vdupq_n_u8(kMask));
+        return vreinterpretq_s8_u8(bytes);
+    };
+    return {field(vld1q_u8(q)), field(vld1q_u8(q + 16))};
 }
 
 template <int kBits>
@@ -133,8 +139,9 @@ struct TypeQ4_K {
     static constexpr bool kMinimum = true;
     static constexpr bool kSub16 = false;
     [[gnu::always_inline]] static void scales(const Block& b, Scales256& out) { unpack_scales_k(b.scales, out); }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        return plane32(b.q + j / 2 * 32, j % 2 * 4, 15);
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        return plane32<kJ % 2 * 4, 15>(b.q + kJ / 2 * 32);
     }
 };
 struct TypeQ5_K {
@@ -142,8 +149,9 @@ struct TypeQ5_K {
     static constexpr bool kMinimum = true;
     static constexpr bool kSub16 = false;
     [[gnu::always_inline]] static void scales(const Block& b, Scales256& out) { unpack_scales_k(b.scales, out); }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        return bitwise_or(plane32(b.q + j / 2 * 32, j % 2 * 4, 15), shift_left<4>(plane32(b.high, j, 1)));
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        return bitwise_or(plane32<kJ % 2 * 4, 15>(b.q + kJ / 2 * 32), shift_left<4>(plane32<kJ, 1>(b.high)));
     }
 };
 struct TypeQ6_K {
@@ -153,10 +161,11 @@ struct TypeQ6_K {
     [[gnu::always_inline]] static void scales(const Block& b, Scales256& out) {
         widen_scales(vld1q_s8(b.scales), out.scales);
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        const std::size_t half = j / 4;
-        const Bytes32 low = plane32(b.low + half * 64 + j % 2 * 32, j % 4 / 2 * 4, 15);
-        return minus(bitwise_or(low, shift_left<4>(plane32(b.high + half * 32, j % 4 * 2, 3))), 32);
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        constexpr std::size_t kHalf = kJ / 4;
+        const Bytes32 low = plane32<kJ % 4 / 2 * 4, 15>(b.low + kHalf * 64 + kJ % 2 * 32);
+        return minus(bitwise_or(low, shift_left<4>(plane32<kJ % 4 * 2, 3>(b.high + kHalf * 32))), 32);
     }
 };
 struct TypeQ2_K {
@@ -168,8 +177,9 @@ struct TypeQ2_K {
         widen_scales(vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15))), out.scales);
         widen_minimums(vshrq_n_u8(bytes, 4), out.minimums);
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        return plane32(b.q + j / 4 * 32, j % 4 * 2, 3);
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        return plane32<kJ % 4 * 2, 3>(b.q + kJ / 4 * 32);
     }
 };
 struct TypeQ3_K {
@@ -182,9 +192,10 @@ struct TypeQ3_K {
             out.scales[j] = (low | (((b.scales[8 + j % 4] >> (j / 4 * 2)) & 3) << 4)) - 32;
         }
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        const Bytes32 low = plane32(b.q + j / 4 * 32, j % 4 * 2, 3);
-        return minus(bitwise_or(low, shift_left<2>(plane32(b.high, j, 1))), 4);
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        const Bytes32 low = plane32<kJ % 4 * 2, 3>(b.q + kJ / 4 * 32);
+        return minus(bitwise_or(low, shift_left<2>(plane32<kJ, 1>(b.high))), 4);
     }
 };
 struct TypeIQ4_XS {
@@ -197,8 +208,9 @@ struct TypeIQ4_XS {
             out.scales[2 * k] = out.scales[2 * k + 1] = (low | (((b.scales_high >> (k * 2)) & 3) << 4)) - 32;
         }
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        return look_up(kIQ4Table, nibbles32(b.q + j * 16));
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        return look_up(kIQ4Table, nibbles32(b.q + kJ * 16));
     }
 };
 struct TypeTQ2_0 {
@@ -208,8 +220,9 @@ struct TypeTQ2_0 {
     [[gnu::always_inline]] static void scales(const Block&, Scales256& out) {
         for (std::int32_t& scale : out.scales) scale = 1;
     }
-    [[gnu::always_inline]] static Bytes32 unpack(const Block& b, std::size_t j) {
-        return minus(plane32(b.q + j / 4 * 32, j % 4 * 2, 3), 1);
+    template <std::size_t kJ>
+    [[gnu::always_inline]] static Bytes32 unpack(const Block& b) {
+        return minus(plane32<kJ % 4 * 2, 3>(b.q + kJ / 4 * 32), 1);
     }
 };
 
