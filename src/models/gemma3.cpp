@@ -2,6 +2,7 @@
 // and five layers with a sliding window to each one that sees everything. Norm weights in GGUF include the 1 of 1 + w.
 #include <cmath>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "models/families.h"
@@ -43,8 +44,9 @@ Result<std::vector<Reach>> read_reaches(const GgufFile& file, const Hyperparamet
 Result<RopeTable> local_rope_table(const GgufFile& file, const Hyperparameters& h) {
     RopeParameters rope;
     rope.rotated = h.rotated;
-    rope.base = TRY(positive_or(file, family_key(h.architecture, "rope.freq_base_swa"), 10000.0F));
-    return make_rope_table(rope, {});
+    const std::string base_key = family_key(h.architecture, "rope.freq_base_swa");
+    rope.base = TRY(positive_or(file, base_key, 10000.0F));
+    return make_checked_rope_table(file, base_key, rope, {});
 }
 
 // The 27B model, known by its 62 layers, scales scores by dim / heads instead of the head's size, and its files do not

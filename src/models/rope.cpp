@@ -117,6 +117,18 @@ RopeTable make_rope_table(const RopeParameters& rope, std::span<const float> fac
     return table;
 }
 
+Result<RopeTable> make_checked_rope_table(const GgufFile& file, const std::string& base_key,
+                                          const RopeParameters& parameters, std::span<const float> factors) {
+    constexpr float kHighest = 1000;  // radians a position; real ropes stay at or near 1
+    RopeTable table = make_rope_table(parameters, factors);
+    for (const float frequency : table.inverse_frequencies) {
+        if (!(frequency >= 0 && frequency <= kHighest)) {
+            return model_error(file, base_key + " and the rope's factors make a frequency out of range");
+        }
+    }
+    return table;
+}
+
 Result<RopeTable> read_rope_table(Weights& weights, const Hyperparameters& h) {
     const std::string long_name = "rope_factors_long.weight";
     const std::string short_name = "rope_factors_short.weight";
@@ -134,7 +146,8 @@ Result<RopeTable> read_rope_table(Weights& weights, const Hyperparameters& h) {
     } else if (rope.scaling == RopeScaling::LongRope) {
         return model_error(weights.file(), "rope scaling is longrope, but tensor " + short_name + " is missing");
     }
-    if (name.empty()) return make_rope_table(rope, {});
+    const std::string base_key = family_key(h.architecture, "rope.freq_base");
+    if (name.empty()) return make_checked_rope_table(weights.file(), base_key, rope, {});
 
     const std::vector<float> factors = TRY(weights.floats(name, rope.rotated / 2));
     for (const float factor : factors) {
@@ -142,7 +155,7 @@ Result<RopeTable> read_rope_table(Weights& weights, const Hyperparameters& h) {
             return model_error(weights.file(), "tensor " + name + " holds a factor that is not a number above 0");
         }
     }
-    return make_rope_table(rope, factors);
+    return make_checked_rope_table(weights.file(), base_key, rope, factors);
 }
 
 }  // namespace hearth

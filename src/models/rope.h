@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 #include "graph/graph.h"
@@ -33,8 +34,14 @@ Result<RopeParameters> read_rope_parameters(const GgufFile& file, const Hyperpar
 // The frequencies, computed in double and rounded once. `factors` divides them pair by pair; empty: none.
 RopeTable make_rope_table(const RopeParameters& parameters, std::span<const float> factors);
 
-// Both together, with the factors the file keeps as tensors: rope_freqs.weight (Llama 3), or rope_factors_long.weight
-// when more positions than the original context will be used, else rope_factors_short.weight (LongRoPE).
+// The same for numbers from a file: an error naming `base_key` when they make a frequency no angle can be computed
+// from.
+Result<RopeTable> make_checked_rope_table(const GgufFile& file, const std::string& base_key,
+                                          const RopeParameters& parameters, std::span<const float> factors);
+
+// Reading and making together, with the factors the file keeps as tensors: rope_freqs.weight (Llama 3), or
+// rope_factors_long.weight when more positions than the original context will be used, else rope_factors_short.weight
+// (LongRoPE).
 Result<RopeTable> read_rope_table(Weights& weights, const Hyperparameters& h);
 
 }  // namespace hearth

@@ -201,6 +201,10 @@ TEST(ModelRefusals, AnUnknownRopeScalingIsNamedWithTheKnownOnes) {
     expect_contains(message, "yarn");
 }
 
+TEST(ModelRefusals, ARopeBaseThatMakesEndlessFrequenciesIsNamed) {
+    expect_contains(refusal_with("llama.rope.freq_base", 1e-44F), "llama.rope.freq_base");
+}
+
 TEST(ModelRefusals, ARopeFactorOfZeroOrBelowIsNamed) {
     const std::string message =
         EditedModel("llama3").replace("rope_freqs.weight", DType::F32, Shape{{8, 1, 1, 1}}, -1.0F).refusal();
