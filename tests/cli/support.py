@@ -12,8 +12,8 @@ SOURCE = pathlib.Path(os.environ["HEARTH_SOURCE"])
 TINY_MODEL = str(SOURCE / "tests/golden/families/llama.gguf")
 
 CHAT_TEMPLATE = (
-    "{% for m in messages %}<|start|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
+    "{% for m in messages %}<|begin|>{{ m.role }}\n{{ m.content }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|begin|>assistant\n{% endif %}"
 )
 
 
@@ -127,7 +127,7 @@ def write_chat_model(path, template=CHAT_TEMPLATE):
     model = Gguf(TINY_MODEL)
     _, (_, tokens) = model.metadata["tokenizer.ggml.tokens"]
     _, (_, kinds) = model.metadata["tokenizer.ggml.token_type"]
-    tokens[317], tokens[318] = b"<|start|>", b"<|end|>"
+    tokens[317], tokens[318] = b"<|begin|>", b"<|end|>"
     kinds[317] = kinds[318] = 3
     model.metadata["tokenizer.chat_template"] = (STRING, template)
     return model.write(path)

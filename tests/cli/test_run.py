@@ -113,7 +113,7 @@ class Chat(CliTest):
         return self.json("run", self.model, text, "-n", "1", *words, **more)["prompt_tokens"]
 
     def test_the_template_surrounds_the_message(self):
-        # <|start|> user \n hi <|end|> \n <|start|> assistant \n
+        # <|begin|> user \n hi <|end|> \n <|begin|> assistant \n
         self.assertEqual(self.prompt_tokens("hi"), 1 + 5 + 2 + 1 + 1 + 1 + 10)
         self.assertEqual(self.prompt_tokens("hi", "--system", "be"), 21 + 1 + 7 + 2 + 1 + 1)
 
