@@ -50,6 +50,8 @@ class Terminal:
         deadline = time.monotonic() + seconds
         while self.read_more(deadline):
             pass
+        if time.monotonic() >= deadline:
+            os.kill(self.pid, signal.SIGKILL)  # it hangs: its exit code will say so
         _, status = os.waitpid(self.pid, 0)
         os.close(self.fd)
         self.pid = 0
