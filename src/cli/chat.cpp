@@ -1,4 +1,5 @@
 // The interactive chat: plain lines, a few commands, Ctrl-C stops an answer.
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,6 +26,8 @@ constexpr std::string_view kHelp =
     "Ctrl-C stops an answer.\n";
 constexpr std::string_view kCommands[] = {"/help", "/clear", "/undo", "/system", "/save", "/quit"};
 
+constexpr int kInterruptCheckMilliseconds = 100;
+
 enum class LineEnd : std::uint8_t { Line, EndOfInput, Interrupted };
 
 // Reads lines from standard input; an interrupt ends the wait.
@@ -37,13 +40,18 @@ public:
                 buffer_.erase(0, end + 1);
                 return LineEnd::Line;
             }
-            char chunk[4096];
-            const ssize_t got = ::read(STDIN_FILENO, chunk, sizeof chunk);
-            if (got < 0 && errno == EINTR && InterruptScope::requested()) {
+            // Not a plain read: a Ctrl-C just before it, or taken by a worker thread, would not end it.
+            if (InterruptScope::requested()) {
                 InterruptScope::clear();
                 buffer_.clear();
                 return LineEnd::Interrupted;
             }
+            struct pollfd wait {
+                STDIN_FILENO, POLLIN, 0
+            };
+            if (::poll(&wait, 1, kInterruptCheckMilliseconds) <= 0) continue;
+            char chunk[4096];
+            const ssize_t got = ::read(STDIN_FILENO, chunk, sizeof chunk);
             if (got < 0 && errno == EINTR) continue;
             if (got <= 0) return LineEnd::EndOfInput;
             buffer_.append(chunk, static_cast<std::size_t>(got));

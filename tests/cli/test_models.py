@@ -1,6 +1,7 @@
 """Model files through inspect and tokenize: good ones are described, bad ones are one line and exit code 3."""
 import json
 import os
+import pathlib
 import resource
 import struct
 import subprocess
@@ -74,7 +75,7 @@ class Hostile(CliTest):
         self.refused(self.write("magic.gguf", b"GGUF"))
 
     def test_truncations_of_a_valid_model(self):
-        whole = open(TINY_MODEL, "rb").read()
+        whole = pathlib.Path(TINY_MODEL).read_bytes()
         for length in (4, 8, 20, 24, 100, 1000, 5000, len(whole) // 2, len(whole) - 1):
             self.refused(self.write("cut.gguf", whole[:length]))
 

@@ -281,7 +281,7 @@ class OverHttp(CliTest):
         process = subprocess.Popen([BINARY, "pull", self.SOURCE], env=self.environment(**self.env),
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         partial = self.home / "downloads/tiny-q8/partial"
-        while not (partial.exists() and partial.stat().st_size == 30_000):
+        while not (partial.exists() and partial.stat().st_size > 0):
             self.assertIsNone(process.poll())
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.02)
@@ -290,8 +290,9 @@ class OverHttp(CliTest):
         self.assertFalse(self.path.exists())
         self.server.hold.set()
         self.server.hold = None
+        kept = partial.stat().st_size
         self.assertEqual(self.pull().returncode, 0)
-        self.assertEqual(self.server.asked[-1][1], "bytes=30000-")
+        self.assertEqual(self.server.asked[-1][1], f"bytes={kept}-")
         self.assertEqual(self.path.read_bytes(), MODEL)
 
 
