@@ -124,12 +124,14 @@ std::string write_tiny_model(const std::string& name, const TinyModelOptions& op
     }
     std::mt19937 random(options.seed);
     for (const PlannedTensor& tensor : tensors) {
+        // Uniform, from integers: the same weights on every machine, whatever its C library.
         const bool norm = tensor.rows == 1;
-        std::normal_distribution<float> normal(norm ? 1.0f : 0.0f, norm ? 0.1f : 1.0f / std::sqrt(static_cast<float>(tensor.columns)));
+        const double middle = norm ? 1.0 : 0.0;
+        const double width = norm ? 0.2 : 3.0 / std::sqrt(static_cast<double>(tensor.columns));
         std::vector<float> row(tensor.columns);
         std::vector<std::byte> encoded(row_bytes(tensor.type, tensor.columns));
         for (std::size_t i = 0; i < tensor.rows; ++i) {
-            for (float& value : row) value = normal(random);
+            for (float& value : row) value = static_cast<float>(middle + width * (static_cast<double>(random()) * 0x1p-32 - 0.5));
             CHECK(encode_row(tensor.type, row, {}, encoded.data()).ok());
             if (options.nan_weight && tensor.name == "output_norm.weight") {
                 const float nan = std::numeric_limits<float>::quiet_NaN();

@@ -33,6 +33,22 @@ private:
     std::unique_ptr<Generation> expected_;
 };
 
+// Written down once: aarch64 and x86-64, whatever the compiler, must reach the same hash.
+struct KnownHash {
+    DType type;
+    std::uint64_t hash;
+};
+constexpr KnownHash kKnownHashes[] = {
+    {DType::Q4_0, 0xcbee029e8bc881f5}, {DType::Q4_1, 0x9e2910f24e3ab471}, {DType::Q8_0, 0x8a4e1cc8cb2f7faf},
+    {DType::Q4_K, 0x28e0d1525facbde0}, {DType::Q6_K, 0x4a2e51fb5845c3e6},
+};
+
+TEST_P(SameAnswer, OnEveryMachine) {
+    for (const KnownHash& known : kKnownHashes) {
+        EXPECT_TRUE(known.type != GetParam() || known.hash == expected().hash) << std::hex << expected().hash;
+    }
+}
+
 TEST_P(SameAnswer, WithAnyNumberOfThreads) {
     for (const std::size_t threads : {2u, 3u, 4u}) EXPECT_EQ(run_with({.threads = threads}), expected()) << threads;
 }
