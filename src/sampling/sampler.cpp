@@ -94,7 +94,7 @@ public:
 
 private:
     void grow(std::size_t index) {
-        const std::size_t wanted = std::min(set_.size(), std::max({index + 1, 2 * sorted_, kFirstSortStep}));
+        const std::size_t wanted = std::min(set_.size(), std::max({index + 1, 4 * sorted_, kFirstSortStep}));
         const auto begin = set_.begin() + static_cast<std::ptrdiff_t>(sorted_);
         const auto middle = set_.begin() + static_cast<std::ptrdiff_t>(wanted);
         if (middle != set_.end()) std::nth_element(begin, middle, set_.end(), before_);
@@ -105,6 +105,13 @@ private:
     Before before_;
     std::size_t sorted_ = 0;
 };
+
+// Whether one of kLanes values exceeds `bar`.
+bool any_above(const float* values, float bar) {
+    std::uint32_t above = 0;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) above |= values[lane] > bar ? 1u : 0u;
+    return above != 0;
+}
 
 // The `count` likeliest of all logits, in order, at the front of `candidates`. Blocks without a value above the current
 // bar are passed over at the speed of a maximum.
@@ -122,9 +129,7 @@ std::size_t select_top(std::span<const float> logits, std::size_t count, std::sp
     };
     for (std::size_t i = 0; i < logits.size(); i += kLanes) {
         const std::size_t end = std::min(i + kLanes, logits.size());
-        float highest = kLowest;
-        for (std::size_t k = i; k < end; ++k) highest = logits[k] > highest ? logits[k] : highest;
-        if (!(highest > bar)) continue;
+        if (i + kLanes <= logits.size() && !any_above(logits.data() + i, bar)) continue;
         if (held + kLanes > capacity && capacity < candidates.size()) shrink();
         for (std::size_t k = i; k < end; ++k) {
             if (logits[k] > bar) candidates[held++] = Candidate{logits[k], static_cast<TokenId>(k)};
@@ -160,10 +165,10 @@ float highest_of(std::span<const Candidate> set) {
     return highest;
 }
 
-// Keeps the front of `set`, ordered by `before`, until its share of the mass reaches `mass`.
+// Keeps the front of `set`, ordered by `before`, until its share of `total`, the weight of all, reaches `mass`.
 template <typename Before>
-std::size_t keep_mass(std::span<Candidate> set, float mass, float highest, Before before) {
-    const double target = static_cast<double>(mass) * total_weight(set, highest);
+std::size_t keep_mass(std::span<Candidate> set, double total, float mass, float highest, Before before) {
+    const double target = static_cast<double>(mass) * total;
     GrowingFront front(set, before);
     double sum = 0.0;
     for (std::size_t i = 0; i < set.size(); ++i) {
@@ -174,9 +179,8 @@ std::size_t keep_mass(std::span<Candidate> set, float mass, float highest, Befor
 }
 
 // Locally typical sampling: the tokens whose surprise is nearest to the expected one, up to a mass.
-std::size_t keep_typical(std::span<Candidate> set, float mass, float highest) {
+std::size_t keep_typical(std::span<Candidate> set, double total, float mass, float highest) {
     // Surprise is -ln p = distance below `highest` + ln(total); the constant drops out of every comparison.
-    const double total = total_weight(set, highest);
     double expected = 0.0;
     for (const Candidate& candidate : set) {
         const double distance = static_cast<double>(highest) - static_cast<double>(candidate.logit);
@@ -185,7 +189,7 @@ std::size_t keep_typical(std::span<Candidate> set, float mass, float highest) {
     const auto deviation = [highest, expected](const Candidate& candidate) {
         return std::fabs(static_cast<double>(highest) - static_cast<double>(candidate.logit) - expected);
     };
-    return keep_mass(set, mass, highest, [deviation](const Candidate& a, const Candidate& b) {
+    return keep_mass(set, total, mass, highest, [deviation](const Candidate& a, const Candidate& b) {
         const double first = deviation(a);
         const double second = deviation(b);
         return first != second ? first < second : likelier(a, b);
@@ -304,11 +308,15 @@ Result<SampledToken> sample(std::span<const float> logits, const SamplingOptions
         const bool cut = options.top_k > 0 && options.top_k < adjusted.size();
         set = set.first(cut ? select_top(adjusted, options.top_k, set) : select_all(adjusted, set));
         float highest = after.highest;
+        const bool weighs = options.typical_p < 1.0f || options.top_p < 1.0f;
+        double total = 0.0;
+        if (weighs) total = cut ? total_weight(set, highest) : sum_of_exponentials(adjusted, highest);
         if (options.typical_p < 1.0f) {
-            set = set.first(keep_typical(set, options.typical_p, highest));
+            set = set.first(keep_typical(set, total, options.typical_p, highest));
             highest = highest_of(set);
+            total = total_weight(set, highest);
         }
-        if (options.top_p < 1.0f) set = set.first(keep_mass(set, options.top_p, highest, likelier));
+        if (options.top_p < 1.0f) set = set.first(keep_mass(set, total, options.top_p, highest, likelier));
         if (options.min_p > 0.0f) set = set.first(keep_above(set, options.min_p, highest));
         token = draw(set, options.temperature, random_unit(options.seed, position));
     }
