@@ -11,6 +11,7 @@
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "machine/thread_pool.h"
 
 namespace hearth {
 
@@ -27,11 +28,14 @@ double PerplexitySum::error() const {
 
 namespace {
 
-// Scores rows of logits: row i predicts `expected[i]`.
-Status score(const Logits& logits, std::span<const TokenId> expected, PerplexitySum& sum) {
-    for (std::size_t i = 0; i < expected.size(); ++i) {
+// Scores rows of logits: row i predicts `expected[i]`. The sum is taken in the order of the rows.
+Status score(const Logits& logits, std::span<const TokenId> expected, ThreadPool& pool, PerplexitySum& sum) {
+    std::vector<double> row_nll(expected.size());
+    pool.for_each(expected.size(), [&](std::size_t i, std::size_t) {
         const std::span<const float> row = logits.row(i);
-        const double nll = log_sum_exp(row) - static_cast<double>(row[static_cast<std::size_t>(expected[i])]);
+        row_nll[i] = log_sum_exp(row) - static_cast<double>(row[static_cast<std::size_t>(expected[i])]);
+    });
+    for (const double nll : row_nll) {
         if (!std::isfinite(nll)) return Error{ErrorCode::Failed, "the model produced NaN or infinite logits"};
         sum.nll += nll;
         sum.nll_squared += nll * nll;
@@ -47,6 +51,7 @@ Result<PerplexitySum> measure_perplexity(Engine& engine, std::span<const TokenId
                                          const std::function<bool(std::size_t, const PerplexitySum&)>& on_window) {
     const Tokenizer& tokenizer = engine.tokenizer();
     PerplexitySum sum;
+    ThreadPool scorers(engine.threads());
     Sequence sequence(engine.shared_from_this(), std::make_shared<SamplingOptions>());
     const std::size_t first = window / 2;
     std::vector<TokenId> input;
@@ -66,7 +71,7 @@ Result<PerplexitySum> measure_perplexity(Engine& engine, std::span<const TokenId
             const Feed feed{&sequence, std::min({sequence.pending(), engine.batch_rows(), engine.wanted_rows()}),
                             Want::All};
             const Logits logits = TRY(engine.forward({&feed, 1}));
-            TRY(score(logits, source.subspan(at + 1, feed.rows), sum));
+            TRY(score(logits, source.subspan(at + 1, feed.rows), scorers, sum));
         }
         if (!on_window(chunk + 1, sum)) return Error{ErrorCode::Cancelled, "perplexity: interrupted"};
     }
