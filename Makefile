@@ -40,9 +40,12 @@ fuzz: ## every fuzz target for FUZZ_SECONDS
 	@cmake --preset fuzz $(CONFIGURE) > /dev/null && cmake --build --preset fuzz -j $(JOBS)
 	@tools/run_fuzzers.sh build/fuzz/tests/fuzz $(FUZZ_SECONDS)
 
-bench: ## micro-benchmarks of kernels, replay, fork and regress
+bench: ## micro-benchmarks; writes docs/results/foundation.md
 	@cmake --preset release $(CONFIGURE) -DHEARTH_BENCH=ON > /dev/null && cmake --build --preset release -j $(JOBS)
-	@tools/run_benches.sh build/release/bench
+	@python3 bench/write_results.py build/release docs/results/foundation.md
+
+tidy: build ## clang-tidy over the sources
+	@git ls-files 'src/*.cpp' | grep -v /kernels/ | xargs -P $(JOBS) -n 4 clang-tidy-14 -p build/release --quiet
 
 format: ## clang-format over all sources
 	@git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i
@@ -51,4 +54,4 @@ lint: ## formatting and layers, changing nothing
 	@git ls-files '*.h' '*.cpp' | xargs clang-format-14 --dry-run -Werror
 	@python3 tools/check_layers.py .
 
-.PHONY: help run build test quick asan tsan clang fuzz bench format lint
+.PHONY: help run build test quick asan tsan clang fuzz bench tidy format lint

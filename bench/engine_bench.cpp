@@ -15,7 +15,8 @@ namespace {
 
 std::shared_ptr<Engine> load(Execution execution) {
     static const std::string path = test::write_tiny_model(
-        "bench", {.type = DType::Q4_0, .layers = 30, .dim = 768, .ffn_dim = 1536, .heads = 12, .kv_heads = 3, .context = 8448});
+        "bench",
+        {.type = DType::Q4_0, .layers = 30, .dim = 768, .ffn_dim = 1536, .heads = 12, .kv_heads = 3, .context = 8448});
     EngineOptions options;
     options.context = 8448;
     options.execution = execution;
@@ -39,7 +40,7 @@ Sequence make_sequence(const std::shared_ptr<Engine>& engine, std::size_t length
     return sequence;
 }
 
-void regress_and_return(benchmark::State& state) {
+void regress(benchmark::State& state) {
     static const std::shared_ptr<Engine> engine = load(Execution::Replay);
     const std::size_t length = static_cast<std::size_t>(state.range(0));
     const std::size_t back = static_cast<std::size_t>(state.range(1));
@@ -53,9 +54,15 @@ void regress_and_return(benchmark::State& state) {
         state.ResumeTiming();
     }
 }
-BENCHMARK(regress_and_return)->ArgNames({"context", "back"})->Args({128, 10})->Args({8192, 10})->Args({128, 128})->Args({8192, 8192})->Iterations(2000);
+BENCHMARK(regress)
+    ->ArgNames({"context", "back"})
+    ->Args({128, 10})
+    ->Args({8192, 10})
+    ->Args({128, 128})
+    ->Args({8192, 8192})
+    ->Iterations(2000);
 
-void fork_and_drop(benchmark::State& state) {
+void fork(benchmark::State& state) {
     static const std::shared_ptr<Engine> engine = load(Execution::Replay);
     const Sequence sequence = make_sequence(engine, static_cast<std::size_t>(state.range(0)));
     const Time target{static_cast<std::uint32_t>(state.range(0)) - 10};
@@ -64,7 +71,7 @@ void fork_and_drop(benchmark::State& state) {
         benchmark::DoNotOptimize(sibling.ok());
     }
 }
-BENCHMARK(fork_and_drop)->ArgName("context")->Arg(128)->Arg(8192);
+BENCHMARK(fork)->ArgName("context")->Arg(128)->Arg(8192);
 
 // One decoded token with 64 tokens before it.
 void decode(benchmark::State& state) {
@@ -89,7 +96,8 @@ void prefill(benchmark::State& state) {
     state.SetLabel(state.range(0) == 0 ? "replay" : "eager");
     state.SetItemsProcessed(state.iterations() * 512);
 }
-BENCHMARK(prefill)->ArgName("eager")->Arg(0)->Arg(1)->Repetitions(5)->ReportAggregatesOnly()->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(prefill)->ArgName("eager")->Arg(0)->Arg(1)->Repetitions(5)->ReportAggregatesOnly()->UseRealTime()->Unit(
+    benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace hearth

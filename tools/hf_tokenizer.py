@@ -85,34 +85,53 @@ def _special_ids(folder: pathlib.Path, config: dict, tokens) -> dict:
     return ids
 
 
+def _merges(tokenizer: dict):
+    return [merge if isinstance(merge, str) else " ".join(merge) for merge in tokenizer["model"]["merges"]]
+
+
+def write_byte_level_bpe(writer: GgufWriter, path, tokenizer: dict, pre=None, size: int = 0):
+    """Tokens, their kinds and merges; returns the tokens. `pre` None: recognised by its pattern."""
+    model = tokenizer.get("model", {})
+    if model.get("type", "BPE") != "BPE" or "merges" not in model or model.get("byte_fallback"):
+        raise SystemExit(f"{path}: not a byte-level BPE tokenizer")
+    ids = [*model["vocab"].values(), *(added["id"] for added in tokenizer.get("added_tokens", []))]
+    tokens, kinds = _tokens_and_kinds(tokenizer, max(size, max(ids) + 1), sentence_piece=False)
+    writer.set("tokenizer.ggml.model", "string", "gpt2")
+    writer.set("tokenizer.ggml.pre", "string", pre or _pre_tokenizer_name(tokenizer))
+    writer.set_array("tokenizer.ggml.tokens", "string", tokens)
+    writer.set_array("tokenizer.ggml.token_type", "i32", kinds)
+    writer.set_array("tokenizer.ggml.merges", "string", _merges(tokenizer))
+    return tokens
+
+
+def _write_sentence_piece(writer: GgufWriter, tokenizer: dict, config: dict, size: int):
+    tokens, kinds = _tokens_and_kinds(tokenizer, size, sentence_piece=True)
+    # SentencePiece orders merges by the score of what they make; the first merge that makes a token is its rank.
+    ranks = {}
+    for rank, merge in enumerate(_merges(tokenizer)):
+        left, _, right = merge.partition(" ")
+        ranks.setdefault(left + right, rank)
+    writer.set("tokenizer.ggml.model", "string", "llama")
+    writer.set("tokenizer.ggml.pre", "string", "default")
+    writer.set_array("tokenizer.ggml.tokens", "string", tokens)
+    writer.set_array("tokenizer.ggml.token_type", "i32", kinds)
+    writer.set_array("tokenizer.ggml.scores", "f32", [-float(ranks[t]) if t in ranks else -1e6 for t in tokens])
+    # Gemma puts no space before a text, Llama and Phi do.
+    prefix = '"Prepend"' in json.dumps(tokenizer.get("normalizer")) or config["model_type"] == "phi3"
+    writer.set("tokenizer.ggml.add_space_prefix", "bool", prefix)
+    return tokens
+
+
 def write_tokenizer(writer: GgufWriter, folder: pathlib.Path, config: dict, size: int) -> None:
     path = folder / "tokenizer.json"
     if not path.is_file():
         write_byte_vocabulary(writer, size)
         return
     tokenizer = json.loads(path.read_text("utf-8"))
-    if tokenizer["model"]["type"] != "BPE":
-        raise SystemExit(f"{path}: a {tokenizer['model']['type']} tokenizer is not supported")
-    sentence_piece = tokenizer["model"].get("byte_fallback", False)
-    tokens, kinds = _tokens_and_kinds(tokenizer, size, sentence_piece)
-    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in tokenizer["model"]["merges"]]
-    writer.set("tokenizer.ggml.model", "string", "llama" if sentence_piece else "gpt2")
-    writer.set("tokenizer.ggml.pre", "string", "default" if sentence_piece else _pre_tokenizer_name(tokenizer))
-    writer.set_array("tokenizer.ggml.tokens", "string", tokens)
-    writer.set_array("tokenizer.ggml.token_type", "i32", kinds)
-    if sentence_piece:
-        # SentencePiece orders merges by the score of what they make; the first merge that makes a token is its rank.
-        ranks = {}
-        for rank, merge in enumerate(merges):
-            left, _, right = merge.partition(" ")
-            ranks.setdefault(left + right, rank)
-        scores = [-float(ranks[token]) if token in ranks else -1e6 for token in tokens]
-        writer.set_array("tokenizer.ggml.scores", "f32", scores)
-        # Gemma puts no space before a text, Llama and Phi do.
-        prefix = '"Prepend"' in json.dumps(tokenizer.get("normalizer")) or config["model_type"] == "phi3"
-        writer.set("tokenizer.ggml.add_space_prefix", "bool", prefix)
+    if tokenizer["model"]["type"] == "BPE" and tokenizer["model"].get("byte_fallback", False):
+        tokens = _write_sentence_piece(writer, tokenizer, config, size)
     else:
-        writer.set_array("tokenizer.ggml.merges", "string", merges)
+        tokens = write_byte_level_bpe(writer, path, tokenizer, size=size)
     ids = _special_ids(folder, config, tokens)
     for name, index in ids.items():
         writer.set(f"tokenizer.ggml.{name}_token_id", "u32", index)

@@ -1,4 +1,5 @@
-// The contract of a device that executes plans. Models describe graphs, backends execute them; they never see each other.
+// The contract of a device that executes plans. Models describe graphs, backends execute them; they never see each
+// other.
 #pragma once
 
 #include <array>
@@ -38,8 +39,8 @@ public:
     // The logits are the same bits as those of the replayed plan.
     virtual Result<std::vector<float>> execute_eagerly(const Graph& graph, const StepInputs& inputs) = 0;
 
-    // Copies a value out after the steps before `executed` have run. A value not computed yet, or whose bytes now belong
-    // to another one, is an error.
+    // Copies a value out after the steps before `executed` have run. A value not computed yet, or whose bytes now
+    // belong to another one, is an error.
     virtual Result<std::vector<float>> read_back(const Plan& plan, Handle value, std::size_t executed,
                                                  const StepInputs& inputs) = 0;
 

@@ -16,18 +16,22 @@ namespace {
 constexpr std::size_t kDefaultContext = 8192;
 
 // Without a number of blocks asked for: one full context and as much again for forks.
-std::size_t default_block_count(std::size_t context) { return 2 * (context / kKvBlockTokens + 1) + 16; }
+std::size_t default_block_count(std::size_t context) {
+    return 2 * (context / kKvBlockTokens + 1) + 16;
+}
 
-std::string mebibytes(std::size_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+std::string mebibytes(std::size_t bytes) {
+    return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB";
+}
 
 // Refuses what cannot fit before anything is touched, with both figures.
 Status check_memory(const std::string& path, std::size_t weights, std::size_t kv, std::size_t activations,
                     std::size_t available) {
     const std::size_t needed = weights + kv + activations;
     if (needed <= available) return {};
-    return Error{ErrorCode::OutOfResources,
-                 path + ": needs " + mebibytes(needed) + " (weights " + mebibytes(weights) + ", KV " + mebibytes(kv) +
-                     ", activations " + mebibytes(activations) + "), available are " + mebibytes(available)};
+    return Error{ErrorCode::OutOfResources, path + ": needs " + mebibytes(needed) + " (weights " + mebibytes(weights) +
+                                                ", KV " + mebibytes(kv) + ", activations " + mebibytes(activations) +
+                                                "), available are " + mebibytes(available)};
 }
 
 Result<ChatTemplate> load_chat_template(const GgufFile& file) {
@@ -53,34 +57,58 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
     impl->info = TRY(build_model(impl->file, BuildRequest{options.context}, impl->graph));
     const ModelInfo& info = impl->info;
     if (impl->tokenizer.vocabulary_size() != info.vocabulary) {
-        return Error{ErrorCode::InvalidModel, path + ": the vocabulary has " +
-                                                  std::to_string(impl->tokenizer.vocabulary_size()) +
-                                                  " tokens, the embedding " + std::to_string(info.vocabulary) + " rows"};
+        return Error{ErrorCode::InvalidModel,
+                     path + ": the vocabulary has " + std::to_string(impl->tokenizer.vocabulary_size()) +
+                         " tokens, the embedding " + std::to_string(info.vocabulary) + " rows"};
     }
     impl->context = options.context != 0 ? options.context : std::min(info.trained_context, kDefaultContext);
     impl->execution = options.execution;
-    const PlanLimits limits{std::max<std::size_t>(options.batch_rows, 1), std::max<std::size_t>(options.wanted_rows, 1)};
+    const PlanLimits limits{std::max<std::size_t>(options.batch_rows, 1),
+                            std::max<std::size_t>(options.wanted_rows, 1)};
     impl->plan = TRY(Plan::compile(impl->graph, limits));
     const std::size_t blocks = options.kv_blocks != 0 ? options.kv_blocks : default_block_count(impl->context);
     // Only one full context counts against the memory: the rest is address space until a fork uses it.
     const std::size_t kv_bytes = (impl->context / kKvBlockTokens + 1) * info.kv_layout().block_bytes();
-    TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, impl->arena.ephemeral_bytes(), machine.memory.usable_bytes));
+    TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, impl->arena.ephemeral_bytes(),
+                     machine.memory.usable_bytes));
     impl->tree = TRY(BlockTree::create(*impl->backend, info.kv_layout(), blocks));
     impl->reserve_step();
     return std::shared_ptr<Engine>(new Engine(std::move(impl)));
 }
 
-const ModelInfo& Engine::info() const { return impl_->info; }
-const GgufFile& Engine::file() const { return impl_->file; }
-const Tokenizer& Engine::tokenizer() const { return impl_->tokenizer; }
-const Result<ChatTemplate>& Engine::chat_template() const { return impl_->chat_template; }
-std::size_t Engine::context() const { return impl_->context; }
-std::size_t Engine::threads() const { return impl_->pool.size(); }
-std::string_view Engine::isa() const { return impl_->backend->isa(); }
-std::size_t Engine::batch_rows() const { return impl_->plan->limits().batch_rows; }
-std::size_t Engine::wanted_rows() const { return impl_->plan->limits().wanted_rows; }
-std::size_t Engine::kv_block_count() const { return impl_->tree->block_count(); }
-std::size_t Engine::kv_blocks_free() const { return impl_->tree->blocks_free(); }
+const ModelInfo& Engine::info() const {
+    return impl_->info;
+}
+const GgufFile& Engine::file() const {
+    return impl_->file;
+}
+const Tokenizer& Engine::tokenizer() const {
+    return impl_->tokenizer;
+}
+const Result<ChatTemplate>& Engine::chat_template() const {
+    return impl_->chat_template;
+}
+std::size_t Engine::context() const {
+    return impl_->context;
+}
+std::size_t Engine::threads() const {
+    return impl_->pool.size();
+}
+std::string_view Engine::isa() const {
+    return impl_->backend->isa();
+}
+std::size_t Engine::batch_rows() const {
+    return impl_->plan->limits().batch_rows;
+}
+std::size_t Engine::wanted_rows() const {
+    return impl_->plan->limits().wanted_rows;
+}
+std::size_t Engine::kv_block_count() const {
+    return impl_->tree->block_count();
+}
+std::size_t Engine::kv_blocks_free() const {
+    return impl_->tree->blocks_free();
+}
 
 std::size_t Engine::weight_bytes() const {
     std::size_t bytes = 0;
@@ -90,8 +118,12 @@ std::size_t Engine::weight_bytes() const {
     return bytes;
 }
 
-const Plan& Engine::plan() const { return *impl_->plan; }
-Backend& Engine::backend() { return *impl_->backend; }
+const Plan& Engine::plan() const {
+    return *impl_->plan;
+}
+Backend& Engine::backend() {
+    return *impl_->backend;
+}
 
 Status Engine::pack(std::span<const Feed> feeds) {
     Impl& state = *impl_;

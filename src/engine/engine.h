@@ -25,7 +25,7 @@ enum class Execution : std::uint8_t {
 
 struct EngineOptions {
     std::size_t threads = 0;       // 0: what the machine offers (affinity, quota)
-    std::string isa = {};               // kernel level; empty: the best
+    std::string isa = {};          // kernel level; empty: the best
     std::size_t context = 0;       // positions per sequence; 0: the model's, at most 8192
     std::size_t batch_rows = 512;  // rows of one step at most
     std::size_t wanted_rows = 64;  // rows of one step with logits at most

@@ -40,7 +40,9 @@ Sequence::~Sequence() {
     if (engine_) tree().release(chain_);
 }
 
-BlockTree& Sequence::tree() const { return *engine_->impl().tree; }
+BlockTree& Sequence::tree() const {
+    return *engine_->impl().tree;
+}
 
 Status Sequence::push(TokenId token, const TextState& text) {
     PositionRecord record{token, {}};
@@ -74,7 +76,8 @@ Status Sequence::append(std::span<const TokenId> tokens) {
 
 Status Sequence::accept(TokenId token, std::string& text) {
     if (length() >= engine_->context()) {
-        return Error{ErrorCode::OutOfResources, "the context of " + std::to_string(engine_->context()) + " tokens is full"};
+        return Error{ErrorCode::OutOfResources,
+                     "the context of " + std::to_string(engine_->context()) + " tokens is full"};
     }
     TextState next = text_;
     const std::size_t before = text.size();
@@ -118,11 +121,13 @@ std::vector<TokenId> Sequence::tokens() const {
 Result<SampledToken> Sequence::sample(std::span<const float> logits) {
     const SamplingOptions& options = *options_;
     recent_.clear();
-    const bool penalised = options.repetition_penalty != 1 || options.frequency_penalty != 0 || options.presence_penalty != 0;
+    const bool penalised =
+        options.repetition_penalty != 1 || options.frequency_penalty != 0 || options.presence_penalty != 0;
     if (penalised) {
         const std::size_t count = std::min<std::size_t>(options.penalty_last, length());
         recent_.reserve(options.penalty_last);
-        for (std::size_t position = length() - count; position < length(); ++position) recent_.push_back(token(position));
+        for (std::size_t position = length() - count; position < length(); ++position)
+            recent_.push_back(token(position));
     }
     return hearth::sample(logits, options, recent_, length(), engine_->impl().sampler_scratch);
 }

@@ -87,7 +87,8 @@ private:
     std::vector<TokenId> recent_;             // for penalties; sized on first use
 };
 
-// Feeds all pending tokens in steps of at most `chunk` rows (0: what a step takes) and gives the logits of the last one.
+// Feeds all pending tokens in steps of at most `chunk` rows (0: what a step takes) and gives the logits of the last
+// one.
 Result<Logits> forward_pending(Engine& engine, Sequence& sequence, std::size_t chunk = 0);
 
 }  // namespace hearth

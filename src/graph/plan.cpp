@@ -72,8 +72,8 @@ void Plan::insert_quantize_nodes() {
     }
 }
 
-// Pulls matmuls that read the same value together: Q, K and V; gate and up. A matmul has no other input, so moving it up
-// to its sibling is always allowed.
+// Pulls matmuls that read the same value together: Q, K and V; gate and up. A matmul has no other input, so moving it
+// up to its sibling is always allowed.
 void Plan::group_steps() {
     std::vector<Node> ordered;
     std::vector<bool> taken(nodes_.size(), false);
@@ -141,11 +141,14 @@ Status Plan::place_values() {
 }
 
 bool Plan::holds(Handle value, std::size_t step) const {
-    if (!graph_->arena().is_alive(value) || value.shelf != Shelf::Ephemeral || value.index >= lives_.size()) return false;
+    if (!graph_->arena().is_alive(value) || value.shelf != Shelf::Ephemeral || value.index >= lives_.size())
+        return false;
     const Life& life = lives_[value.index];
     return life.exists && life.made < step && step <= life.lost;
 }
 
-RowCount Plan::rows_of(Handle value) const { return lives_.at(value.index).rows; }
+RowCount Plan::rows_of(Handle value) const {
+    return lives_.at(value.index).rows;
+}
 
 }  // namespace hearth

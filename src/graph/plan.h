@@ -1,6 +1,6 @@
-// The Plan: a captured graph compiled for replay. Activations are quantised once per consumer group, independent matmuls
-// over the same input run as one step, and every value has its place in one planned buffer. Executing it for new tokens
-// rebinds the slots and replays; nothing is rebuilt.
+// The Plan: a captured graph compiled for replay. Activations are quantised once per consumer group, independent
+// matmuls over the same input run as one step, and every value has its place in one planned buffer. Executing it for
+// new tokens rebinds the slots and replays; nothing is rebuilt.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ namespace hearth {
 
 // The slots: what changes from step to step. All spans are owned by the caller and live through the execution.
 struct StepInputs {
-    std::span<const std::int32_t> tokens;          // [rows]
-    std::span<const std::uint32_t> positions;      // [rows], each in its own sequence
-    std::span<const std::uint32_t> row_sequences;  // [rows], index into block_tables
+    std::span<const std::int32_t> tokens;                // [rows]
+    std::span<const std::uint32_t> positions;            // [rows], each in its own sequence
+    std::span<const std::uint32_t> row_sequences;        // [rows], index into block_tables
     std::span<const std::uint32_t* const> block_tables;  // [sequences], block of each 64 positions
-    std::span<const std::uint32_t> wanted_rows;    // rows whose logits are asked for, ascending
-    std::byte* kv_pool = nullptr;                  // base of the KV blocks
+    std::span<const std::uint32_t> wanted_rows;          // rows whose logits are asked for, ascending
+    std::byte* kv_pool = nullptr;                        // base of the KV blocks
     KvLayout kv_layout;
 
     std::size_t row_count(RowCount rows) const { return rows == RowCount::Batch ? tokens.size() : wanted_rows.size(); }

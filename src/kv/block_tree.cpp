@@ -12,7 +12,9 @@ namespace {
 constexpr std::uint32_t kBlock = static_cast<std::uint32_t>(kKvBlockTokens);
 
 // Blocks needed for `length` positions.
-std::uint32_t blocks_for(std::uint32_t length) { return (length + kBlock - 1) / kBlock; }
+std::uint32_t blocks_for(std::uint32_t length) {
+    return (length + kBlock - 1) / kBlock;
+}
 
 }  // namespace
 
@@ -132,7 +134,8 @@ Status BlockTree::own_pending_blocks(Chain& chain) {
 std::uint32_t BlockTree::block_of(const Chain& chain, std::uint32_t position) const {
     CHECK(position < chain.length);
     std::uint32_t block = chain.tip;
-    for (std::uint32_t index = (chain.length - 1) / kBlock; index > position / kBlock; --index) block = nodes_[block].parent;
+    for (std::uint32_t index = (chain.length - 1) / kBlock; index > position / kBlock; --index)
+        block = nodes_[block].parent;
     return block;
 }
 

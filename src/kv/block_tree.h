@@ -1,6 +1,6 @@
-// Paged history: blocks of 64 positions in a tree. A node holds the tokens of its positions and owns the KV block of the
-// same number; a sequence is a Chain from its tip to the root. Forking shares the tip, whatever the length; a shared
-// block is copied by whoever writes to it first.
+// Paged history: blocks of 64 positions in a tree. A node holds the tokens of its positions and owns the KV block of
+// the same number; a sequence is a Chain from its tip to the root. Forking shares the tip, whatever the length; a
+// shared block is copied by whoever writes to it first.
 #pragma once
 
 #include <array>
@@ -27,9 +27,9 @@ struct PositionRecord {
 struct Chain {
     static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-    std::uint32_t tip = kNone;     // node of the last position
-    std::uint32_t length = 0;      // positions recorded
-    std::uint32_t computed = 0;    // of these, how many have their K and V
+    std::uint32_t tip = kNone;   // node of the last position
+    std::uint32_t length = 0;    // positions recorded
+    std::uint32_t computed = 0;  // of these, how many have their K and V
 };
 
 class BlockTree {

@@ -131,7 +131,8 @@ std::string write_tiny_model(const std::string& name, const TinyModelOptions& op
         std::vector<float> row(tensor.columns);
         std::vector<std::byte> encoded(row_bytes(tensor.type, tensor.columns));
         for (std::size_t i = 0; i < tensor.rows; ++i) {
-            for (float& value : row) value = static_cast<float>(middle + width * (static_cast<double>(random()) * 0x1p-32 - 0.5));
+            for (float& value : row)
+                value = static_cast<float>(middle + width * (static_cast<double>(random()) * 0x1p-32 - 0.5));
             CHECK(encode_row(tensor.type, row, {}, encoded.data()).ok());
             if (options.nan_weight && tensor.name == "output_norm.weight") {
                 const float nan = std::numeric_limits<float>::quiet_NaN();

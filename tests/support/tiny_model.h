@@ -9,15 +9,15 @@
 namespace hearth::test {
 
 struct TinyModelOptions {
-    DType type = DType::Q8_0;     // of the matrices
+    DType type = DType::Q8_0;  // of the matrices
     std::size_t layers = 2;
-    std::size_t dim = 256;        // a multiple of 256, so that every block type fits
+    std::size_t dim = 256;  // a multiple of 256, so that every block type fits
     std::size_t ffn_dim = 512;
     std::size_t heads = 4;
     std::size_t kv_heads = 2;
     std::size_t context = 1024;
     std::uint32_t seed = 1;
-    bool nan_weight = false;      // puts a NaN into the output norm
+    bool nan_weight = false;  // puts a NaN into the output norm
 };
 
 // Writes the file and returns its path, in a folder of this process that is removed when it ends.

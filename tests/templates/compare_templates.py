@@ -12,8 +12,8 @@ import sys
 try:
     import reference
 except ImportError as error:
-    print(f"skipped: jinja2 is not installed in {sys.executable} ({error})")
-    sys.exit(77)
+    print(f"jinja2 is not installed in {sys.executable} ({error})")
+    sys.exit(1)
 
 NOW = 1_723_456_789.25
 PREFIX = re.compile(r"^chat template, line \d+: ")

@@ -10,7 +10,7 @@ file(MAKE_DIRECTORY ${vocab_folder})
 # Two of them are published as tokenizer.json only.
 function(hearth_vocab_conversion name bos)
   add_test(NAME vocab_convert_${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/tokenizer_to_gguf.py
-    ${HEARTH_SHARED_DATA}/vocab/${name}.tokenizer.json --pre ${name} --out ${vocab_folder}/${name}.gguf ${bos})
+    ${HEARTH_SHARED_DATA}/vocab/${name}.tokenizer.json --out ${vocab_folder}/${name}.gguf ${bos})
   set_tests_properties(vocab_convert_${name} PROPERTIES LABELS vocab FIXTURES_SETUP vocab_files)
 endfunction()
 hearth_vocab_conversion(qwen2 "")

@@ -17,7 +17,9 @@ constexpr std::size_t kTileTokens = 64;
 constexpr std::size_t kTileRows = 64;
 constexpr std::size_t kMaxGroup = 8;  // matmuls run together
 
-std::size_t ceil_divide(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+std::size_t ceil_divide(std::size_t a, std::size_t b) {
+    return (a + b - 1) / b;
+}
 
 // Weight rows per tile: enough tiles for every thread to find several, not so many that handing them out costs.
 std::size_t tile_rows(std::size_t weight_rows, std::size_t tokens, std::size_t threads) {
@@ -42,7 +44,8 @@ private:
     double began_;
 };
 
-void quantize_row(const Kernels& kernels, ActivationFormat format, const float* x, std::size_t columns, std::byte* out) {
+void quantize_row(const Kernels& kernels, ActivationFormat format, const float* x, std::size_t columns,
+                  std::byte* out) {
     if (format == ActivationFormat::Q8x32) {
         kernels.quantize_q8x32(x, columns, reinterpret_cast<ActivationBlock32*>(out));
     } else {
@@ -60,7 +63,9 @@ Result<CpuBackend> CpuBackend::create(std::string_view isa, ThreadPool& pool) {
     return Error{ErrorCode::Usage, "this CPU has no kernel level '" + std::string(isa) + "'; it has " + levels};
 }
 
-void CpuBackend::copy(std::byte* to, const std::byte* from, std::size_t size_bytes) { std::memcpy(to, from, size_bytes); }
+void CpuBackend::copy(std::byte* to, const std::byte* from, std::size_t size_bytes) {
+    std::memcpy(to, from, size_bytes);
+}
 
 CpuBackend::Operand CpuBackend::planned(Arena& arena, Handle value) const {
     if (!value) return {};
@@ -192,7 +197,8 @@ void CpuBackend::run_row(const Graph& graph, const Node& node, const Operands& o
         case Op::Rope: {
             std::memcpy(out.row(row), x.row(row), x.row_bytes);
             for (std::size_t column = 0; column < x.columns; column += node.head_dim) {
-                kernels_->rope(out.row(row) + column, operands.second.row(row), operands.second.columns / 2, node.style);
+                kernels_->rope(out.row(row) + column, operands.second.row(row), operands.second.columns / 2,
+                               node.style);
             }
             return;
         }

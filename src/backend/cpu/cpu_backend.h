@@ -55,9 +55,11 @@ private:
     void run_step(const Plan& plan, PlanStep step, const StepInputs& inputs);
     void run_matmuls(std::span<const MatmulJob> jobs, std::size_t rows);
     void run_node(const Graph& graph, const Node& node, const Operands& operands, const StepInputs& inputs);
-    void run_row(const Graph& graph, const Node& node, const Operands& operands, const StepInputs& inputs, std::size_t row);
+    void run_row(const Graph& graph, const Node& node, const Operands& operands, const StepInputs& inputs,
+                 std::size_t row);
     void store_kv(const Node& node, const Operands& operands, const StepInputs& inputs, std::size_t row);
-    void attend(const Node& node, const Operands& operands, const StepInputs& inputs, std::size_t row, std::size_t kv_head);
+    void attend(const Node& node, const Operands& operands, const StepInputs& inputs, std::size_t row,
+                std::size_t kv_head);
 
     const Kernels* kernels_;
     ThreadPool* pool_;

@@ -25,22 +25,22 @@ public:
         q = graph.rms_norm_heads(q, random_weight(DType::F32, 16, 1), 1e-6f, 16);
         q = graph.rope(q, angles, RopeStyle::Halves, 16);
         query = q;
-        const Handle k = graph.rope(graph.matmul(normed, random_weight(DType::Q4_1, kDim, 32)), angles, RopeStyle::Adjacent, 16);
+        const Handle k =
+            graph.rope(graph.matmul(normed, random_weight(DType::Q4_1, kDim, 32)), angles, RopeStyle::Adjacent, 16);
         const Handle v = graph.matmul(normed, random_weight(DType::Q6_K, kDim, 32));
         const AttentionShape shape{4, 2, 16, 0.25f, 5};
         const Handle mixed = graph.attention(q, k, v, 0, shape);
         x = graph.add(x, graph.matmul(mixed, random_weight(DType::F16, 64, kDim)));
         const Handle gate = graph.matmul(x, random_weight(DType::Q5_0, kDim, 96));
         const Handle up = graph.matmul(x, random_weight(DType::Q4_K, kDim, 96));
-        x = graph.add(x, graph.matmul(graph.gate(Activation::GeluTanh, gate, up), random_weight(DType::Q8_0, 96, kDim)));
+        x = graph.add(x,
+                      graph.matmul(graph.gate(Activation::GeluTanh, gate, up), random_weight(DType::Q8_0, 96, kDim)));
         graph.set_logits(graph.matmul(graph.wanted_rows(x), random_weight(DType::BF16, kDim, kVocabulary)));
         plan = Plan::compile(graph, {16, 8}).value();
         pool.resize(4 * layout.block_bytes());
     }
 
-    StepInputs inputs() {
-        return StepInputs{tokens, positions, row_sequences, tables, wanted, pool.data(), layout};
-    }
+    StepInputs inputs() { return StepInputs{tokens, positions, row_sequences, tables, wanted, pool.data(), layout}; }
 
     static constexpr std::size_t kDim = 256;
     static constexpr std::size_t kVocabulary = 50;
@@ -110,7 +110,8 @@ TEST(CpuBackend, WindowsComposeToTheWhole) {
     for (std::size_t cut = 1; cut < steps; ++cut) {
         ASSERT_TRUE(backend.execute_window(model.plan, 0, cut, model.inputs()).ok());
         ASSERT_TRUE(backend.execute_window(model.plan, cut, steps, model.inputs()).ok());
-        const std::vector<float> parts = backend.read_back(model.plan, model.graph.logits(), steps, model.inputs()).value();
+        const std::vector<float> parts =
+            backend.read_back(model.plan, model.graph.logits(), steps, model.inputs()).value();
         ASSERT_EQ(std::memcmp(parts.data(), whole.data(), whole.size() * sizeof(float)), 0) << "cut at " << cut;
     }
 }

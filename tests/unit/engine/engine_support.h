@@ -50,7 +50,8 @@ inline void decode_one(Engine& engine, Sequence& sequence, Generation& run, std:
 
 inline Generation generate(Engine& engine, Sequence& sequence, std::size_t count, std::size_t chunk = 0) {
     Generation run;
-    for (std::size_t i = 0; i < count && !::testing::Test::HasFatalFailure(); ++i) decode_one(engine, sequence, run, chunk);
+    for (std::size_t i = 0; i < count && !::testing::Test::HasFatalFailure(); ++i)
+        decode_one(engine, sequence, run, chunk);
     return run;
 }
 

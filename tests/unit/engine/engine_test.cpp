@@ -55,7 +55,8 @@ TEST_F(EngineTest, RegressingIntoTheFutureIsAnError) {
 }
 
 TEST_F(EngineTest, AFeedLargerThanAStepIsRefused) {
-    const std::shared_ptr<Engine> small = load_engine(write_tiny_model("small_steps"), {.threads = 1, .batch_rows = 16, .wanted_rows = 4});
+    const std::shared_ptr<Engine> small =
+        load_engine(write_tiny_model("small_steps"), {.threads = 1, .batch_rows = 16, .wanted_rows = 4});
     Sequence sequence(small, greedy());
     ASSERT_TRUE(sequence.append(make_prompt(100)).ok());
     const Feed too_long{&sequence, 17, Want::Last};
@@ -78,7 +79,9 @@ TEST_F(EngineTest, LogitsOfAllRowsAreThoseOfEachRowAlone) {
     for (std::size_t i = 0; i < 20; ++i) {
         const Feed one{&single, 1, Want::Last};
         const Logits row = engine_->forward({&one, 1}).value();
-        ASSERT_EQ(hash_logits(row.values, 0), hash_logits(std::span(kept).subspan(i * all.vocabulary, all.vocabulary), 0)) << i;
+        ASSERT_EQ(hash_logits(row.values, 0),
+                  hash_logits(std::span(kept).subspan(i * all.vocabulary, all.vocabulary), 0))
+            << i;
     }
 }
 

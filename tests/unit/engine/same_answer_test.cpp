@@ -166,7 +166,8 @@ TEST_P(SameAnswer, AfterAThousandRandomForksAndRegressions) {
     EXPECT_EQ(engine->kv_blocks_free(), blocks);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, SameAnswer, ::testing::Values(DType::Q4_0, DType::Q4_1, DType::Q8_0, DType::Q4_K, DType::Q6_K),
+INSTANTIATE_TEST_SUITE_P(Types, SameAnswer,
+                         ::testing::Values(DType::Q4_0, DType::Q4_1, DType::Q8_0, DType::Q4_K, DType::Q6_K),
                          [](const auto& type) { return std::string(traits(type.param).name); });
 
 }  // namespace

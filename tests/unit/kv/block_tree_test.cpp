@@ -131,7 +131,8 @@ TEST_F(BlockTreeTest, RandomForksAndRegressionsKeepEveryHistoryApart) {
         switch (random() % 4) {
             case 0:
                 if (lines.size() < 5) {
-                    const std::uint32_t at = line.chain.length == 0 ? 0 : static_cast<std::uint32_t>(random() % (line.chain.length + 1));
+                    const std::uint32_t at =
+                        line.chain.length == 0 ? 0 : static_cast<std::uint32_t>(random() % (line.chain.length + 1));
                     Line sibling{tree_.fork(line.chain, at), {line.marks.begin(), line.marks.begin() + at}};
                     lines.push_back(std::move(sibling));
                 } else {
@@ -141,7 +142,8 @@ TEST_F(BlockTreeTest, RandomForksAndRegressionsKeepEveryHistoryApart) {
                 }
                 break;
             case 1: {
-                const std::uint32_t at = line.chain.length == 0 ? 0 : static_cast<std::uint32_t>(random() % (line.chain.length + 1));
+                const std::uint32_t at =
+                    line.chain.length == 0 ? 0 : static_cast<std::uint32_t>(random() % (line.chain.length + 1));
                 tree_.truncate(line.chain, at);
                 line.marks.resize(at);
                 break;
@@ -155,7 +157,8 @@ TEST_F(BlockTreeTest, RandomForksAndRegressionsKeepEveryHistoryApart) {
         }
         for (const Line& each : lines) {
             expect_computed(each.chain, each.marks);
-            for (std::uint32_t i = 0; i < each.chain.length; ++i) ASSERT_EQ(tree_.at(each.chain, i).token, each.marks[i]);
+            for (std::uint32_t i = 0; i < each.chain.length; ++i)
+                ASSERT_EQ(tree_.at(each.chain, i).token, each.marks[i]);
         }
     }
     for (Line& line : lines) tree_.release(line.chain);

@@ -9,7 +9,8 @@ namespace {
 TEST(Arena, HandlesSurviveGrowth) {
     Arena arena;
     const float weights[4] = {1, 2, 3, 4};
-    const Handle first = arena.add_constant({DType::F32, Shape{{4, 1, 1, 1}}, reinterpret_cast<const std::byte*>(weights)});
+    const Handle first =
+        arena.add_constant({DType::F32, Shape{{4, 1, 1, 1}}, reinterpret_cast<const std::byte*>(weights)});
     for (int i = 0; i < 1000; ++i) arena.add_constant({});
     EXPECT_EQ(arena.constant(first).data, reinterpret_cast<const std::byte*>(weights));
 }
