@@ -12,7 +12,7 @@ help: ## this list
 run: ## install what is missing, build, get the default model, answer a question
 	@tools/setup.sh build
 	@cmake --preset release $(CONFIGURE) -DHEARTH_TESTS=OFF > /dev/null && cmake --build --preset release -j $(JOBS) --target hearth_cli hearth
-	@$(HEARTH) run "What is the capital of France, and what is it known for?" -n 120 --temperature 0
+	@$(HEARTH) run smollm2-135m "What is the capital of France, and what is it known for?" -n 120 --temperature 0
 
 build: ## the release build with its tests
 	@cmake --preset release $(CONFIGURE) -DHEARTH_TESTS=ON > /dev/null && cmake --build --preset release -j $(JOBS)
