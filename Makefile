@@ -25,7 +25,7 @@ test: ## install what is missing, build, run every test
 quick: build ## the tests without the slow suites
 	@ctest --test-dir build/release --output-on-failure -j $(JOBS) -L 'lint|unit'
 
-asan: ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: ## unit tests under the sanitizers of GCC
 	@cmake --preset asan $(CONFIGURE) > /dev/null && cmake --build --preset asan -j $(JOBS)
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure -j $(JOBS) -L 'unit|golden'
 
@@ -36,8 +36,9 @@ tsan: ## the threaded rooms under ThreadSanitizer
 clang: ## build with clang 14
 	@cmake --preset clang $(CONFIGURE) > /dev/null && cmake --build --preset clang -j $(JOBS)
 
-fuzz: ## every fuzz target for FUZZ_SECONDS
+fuzz: ## clang's sanitizers over the unit tests, then every fuzz target for FUZZ_SECONDS
 	@cmake --preset fuzz $(CONFIGURE) > /dev/null && cmake --build --preset fuzz -j $(JOBS)
+	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/fuzz --output-on-failure -j $(JOBS) -L 'unit|golden'
 	@tools/run_fuzzers.sh build/fuzz/tests/fuzz $(FUZZ_SECONDS)
 
 bench: ## micro-benchmarks; writes docs/results/foundation.md
