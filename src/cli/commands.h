@@ -26,6 +26,7 @@ int exit_code(const Error& error);
 // The whole program: parses, runs one command, reports an error as one line. Gives the exit code.
 int run_program(std::span<const std::string> words, Session& session);
 
+extern const Command kBenchCommand;
 extern const Command kCompletionCommand;
 extern const Command kHelpCommand;
 extern const Command kInspectCommand;

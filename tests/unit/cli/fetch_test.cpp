@@ -63,6 +63,21 @@ TEST(ChildProcess, KeepsOnlyTheEndOfALongComplaint) {
     EXPECT_TRUE(child->errors.ends_with("xEND"));
 }
 
+TEST(ChildProcess, KeepsTheOutputWhenAsked) {
+    const std::vector<std::string> words = {"sh", "-c", "echo out; echo err >&2; exec >&2; exec 2>&-"};
+    const Result<ChildResult> kept = run_child(
+        words, {}, [] {}, ChildOutput::Keep);
+    ASSERT_TRUE(kept.ok());
+    EXPECT_EQ(kept->output, "out\n");
+    EXPECT_EQ(kept->errors, "err\n");
+    EXPECT_EQ(run_child(words, {}, [] {})->output, "");
+    const Result<ChildResult> big = run_child(
+        {"sh", "-c", "head -c 3000000 /dev/zero; printf END"}, {}, [] {}, ChildOutput::Keep);
+    ASSERT_TRUE(big.ok());
+    EXPECT_EQ(big->output.size(), 1024u * 1024);
+    EXPECT_TRUE(big->output.ends_with("END"));
+}
+
 TEST(ChildProcess, ReportsASignalAndAMissingProgram) {
     EXPECT_EQ(run_child({"sh", "-c", "kill -9 $$"}, {}, [] {})->exit_code, 137);
     const Result<ChildResult> missing = run_child({"no-such-program-anywhere"}, {}, [] {});
