@@ -93,11 +93,16 @@ Status BlockTree::push(Chain& chain, const PositionRecord& record) {
 void BlockTree::truncate(Chain& chain, std::uint32_t length) {
     CHECK(length <= chain.length);
     const std::uint32_t keep = blocks_for(length);
-    for (std::uint32_t blocks = blocks_for(chain.length); blocks > keep; --blocks) {
-        const std::uint32_t block = chain.tip;
-        chain.tip = nodes_[block].parent;
-        if (chain.tip != Chain::kNone) ++nodes_[chain.tip].references;
-        drop(block);
+    std::uint32_t tip = chain.tip;
+    if (keep == 0) {
+        tip = Chain::kNone;
+    } else {
+        for (std::uint32_t blocks = blocks_for(chain.length); blocks > keep; --blocks) tip = nodes_[tip].parent;
+    }
+    if (tip != chain.tip) {
+        if (tip != Chain::kNone) ++nodes_[tip].references;
+        drop(chain.tip);  // goes on to the first block somebody else, or the new tip, still holds
+        chain.tip = tip;
     }
     chain.length = length;
     chain.computed = std::min(chain.computed, length);
