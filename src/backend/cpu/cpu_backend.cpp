@@ -14,18 +14,20 @@ namespace {
 
 // A matmul is cut into tiles of weight rows times tokens; the cut does not change any result.
 constexpr std::size_t kTileTokens = 64;
-constexpr std::size_t kTileRows = 64;
-constexpr std::size_t kMaxGroup = 8;  // matmuls run together
+constexpr std::size_t kTilesPerThread = 8;  // several, so that threads finish together
+constexpr std::size_t kMaxGroup = 8;        // matmuls run together
 
 std::size_t ceil_divide(std::size_t a, std::size_t b) {
     return (a + b - 1) / b;
 }
 
-// Weight rows per tile: enough tiles for every thread to find several, not so many that handing them out costs.
+// Weight rows per tile: enough tiles for every thread to find several, not so many that handing them out costs, and
+// with many tokens few enough rows to stay in the cache while the tokens pass.
 std::size_t tile_rows(std::size_t weight_rows, std::size_t tokens, std::size_t threads) {
-    if (tokens >= kTileTokens) return kTileRows;
-    const std::size_t wanted = ceil_divide(weight_rows, threads * 8);
-    return std::clamp<std::size_t>(ceil_divide(wanted, 8) * 8, 8, 512);
+    const std::size_t token_tiles = ceil_divide(tokens, kTileTokens);
+    const std::size_t wanted = ceil_divide(weight_rows * token_tiles, threads * kTilesPerThread);
+    const std::size_t most = tokens >= kTileTokens ? 64 : 512;
+    return std::clamp<std::size_t>(ceil_divide(wanted, 8) * 8, 8, most);
 }
 
 class Stopwatch {
