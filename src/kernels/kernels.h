@@ -28,6 +28,50 @@ struct MatmulTask {
     std::size_t out_stride;  // floats from one token to the next
 };
 
+// A panel is a group of neighbouring weight rows interleaved block by block, in the order in which this CPU's registers
+// want them. Packing loses nothing: a matmul over panels gives the bits of the matmul over the rows they were made of.
+struct PackTask {
+    const std::byte* weights;  // first row of the panel, in the block layout of GGUF
+    std::size_t weight_row_bytes;
+    std::size_t rows;  // at most those of a panel; the missing ones become zeros
+    std::size_t columns;
+    std::byte* out;  // one panel; every byte of it is written, so that equal weights make equal files
+};
+
+// As MatmulTask, over panels.
+struct PanelTask {
+    const std::byte* panels;           // the panel that begins with the first wanted row
+    std::size_t panel_bytes;           // from one panel to the next
+    std::size_t rows;                  // outputs wanted: whole panels, the last one perhaps in part
+    std::size_t columns;               // elements of a row; a multiple of the type's block
+    const std::byte* activations;      // one token: its row; more: tiles (Kernels::tile_tokens)
+    std::size_t activation_row_bytes;  // from one token to the next, on average over a tile
+    std::size_t tokens;
+    float* out;
+    std::size_t out_stride;  // floats from one token to the next
+};
+
+// Arranges rows of quantised activations (ActivationBlock32 or 256) as one tile.
+struct TileTask {
+    const std::byte* rows;  // one after another
+    std::size_t row_bytes;
+    std::size_t tokens;  // at most Kernels::tile_tokens; the missing ones become zeros
+    std::size_t columns;
+    std::byte* out;  // Kernels::tile_tokens * row_bytes
+};
+
+struct PanelKernels {
+    std::size_t rows = 0;           // of a panel; 0: this type is not packed, use Kernels::matmul
+    std::size_t block_columns = 0;  // a panel is a sequence of blocks of this many columns, the last one filled up
+    std::size_t block_bytes = 0;
+    void (*pack)(const PackTask& task) = nullptr;
+    void (*matmul)(const PanelTask& task) = nullptr;
+
+    std::size_t panel_bytes(std::size_t columns) const {
+        return (columns + block_columns - 1) / block_columns * block_bytes;
+    }
+};
+
 // Attention of one token's query heads that share a KV head, over positions [first, last] of its sequence.
 // K and V are f16, [kKvBlockTokens][head_dim] in each block, found through the block table.
 struct AttentionTask {
@@ -55,6 +99,14 @@ struct Kernels {
     MatmulFn matmul[kDTypeLimit];  // by weight type; null where the type does not exist
     void (*quantize_q8x32)(const float* x, std::size_t n, ActivationBlock32* out);
     void (*quantize_q8x256)(const float* x, std::size_t n, ActivationBlock256* out);
+
+    std::string_view panel_layout;     // names the bytes of a panel: levels with the same name share packed files
+    PanelKernels panels[kDTypeLimit];  // by weight type
+    // Panel kernels take the activations of two and more tokens in tiles of this many, the last one filled up with
+    // zeros; a tile takes the bytes of its rows. 1: rows one after another, no tiles.
+    std::size_t tile_tokens;
+    void (*tile_q8x32)(const TileTask& task);
+    void (*tile_q8x256)(const TileTask& task);
 
     // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. May work in place.
     void (*rms_norm)(const float* x, const float* weight, std::size_t n, float eps, float* out);

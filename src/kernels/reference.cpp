@@ -11,6 +11,7 @@ void install_reference(Kernels& table) {
     install_reference_attention(table);
     table.quantize_q8x32 = reference_quantize_q8x32;
     table.quantize_q8x256 = reference_quantize_q8x256;
+    table.tile_tokens = 1;
 }
 
 }  // namespace hearth

@@ -1,0 +1,159 @@
+// Packed weights: every level's panels against the reference over the rows they were made of, by bits.
+#include "unit/kernels/test_support.h"
+
+namespace hearth {
+namespace {
+
+using namespace kernel_test;
+
+const Kernels& reference() {
+    return supported_kernels().front();
+}
+
+const PanelKernels& panels_of(const Kernels& kernels, DType type) {
+    return kernels.panels[static_cast<std::size_t>(type)];
+}
+
+std::vector<std::byte> packed(const PanelKernels& panels, DType type, const std::vector<std::byte>& weights,
+                              std::size_t rows, std::size_t columns) {
+    const std::size_t bytes = panels.panel_bytes(columns);
+    std::vector<std::byte> out((rows + panels.rows - 1) / panels.rows * bytes, std::byte{0xa5});
+    for (std::size_t row = 0; row < rows; row += panels.rows) {
+        panels.pack({.weights = weights.data() + row * row_bytes(type, columns),
+                     .weight_row_bytes = row_bytes(type, columns),
+                     .rows = std::min(panels.rows, rows - row),
+                     .columns = columns,
+                     .out = out.data() + row / panels.rows * bytes});
+    }
+    return out;
+}
+
+// Rows as they are for one token, in tiles for more.
+std::vector<std::byte> arranged(const Kernels& kernels, DType type, const std::vector<std::byte>& rows,
+                                std::size_t columns, std::size_t tokens) {
+    if (tokens == 1 || kernels.tile_tokens == 1) return rows;
+    const ActivationFormat format = traits(type).activation;
+    const std::size_t bytes = activation_row_bytes(format, columns);
+    const auto tile = format == ActivationFormat::Q8x32 ? kernels.tile_q8x32 : kernels.tile_q8x256;
+    const std::size_t tiles = (tokens + kernels.tile_tokens - 1) / kernels.tile_tokens;
+    std::vector<std::byte> out(tiles * kernels.tile_tokens * bytes, std::byte{0x5a});
+    for (std::size_t t = 0; t < tokens; t += kernels.tile_tokens) {
+        tile({.rows = rows.data() + t * bytes,
+              .row_bytes = bytes,
+              .tokens = std::min(kernels.tile_tokens, tokens - t),
+              .columns = columns,
+              .out = out.data() + t * bytes});
+    }
+    return out;
+}
+
+struct Case {
+    DType type;
+    std::size_t rows;
+    std::size_t columns;
+    Fill fill = Fill::Random;
+    Scales scales = Scales::Usual;
+};
+
+void expect_equal(const Case& c, const std::vector<float>& x, std::size_t tokens) {
+    const std::vector<std::byte> weights =
+        random_weights(c.type, c.rows * c.columns, c.rows * 131 + c.columns, c.fill, c.scales);
+    const std::vector<std::byte> rows = make_activations(reference(), c.type, x, c.columns);
+    std::vector<float> expected(c.rows * tokens);
+    run_matmul(reference(), c.type, matmul_task(c.type, weights, c.rows, c.columns, rows, tokens, expected));
+    for (const Kernels& kernels : supported_kernels()) {
+        const PanelKernels& panels = panels_of(kernels, c.type);
+        if (panels.rows == 0) continue;
+        const std::vector<std::byte> bytes = packed(panels, c.type, weights, c.rows, c.columns);
+        const std::vector<std::byte> activations = arranged(kernels, c.type, rows, c.columns, tokens);
+        const std::size_t stride = c.rows + 3;
+        std::vector<float> wide(stride * tokens, 77.0f);
+        panels.matmul({.panels = bytes.data(),
+                       .panel_bytes = panels.panel_bytes(c.columns),
+                       .rows = c.rows,
+                       .columns = c.columns,
+                       .activations = activations.data(),
+                       .activation_row_bytes = activation_row_bytes(traits(c.type).activation, c.columns),
+                       .tokens = tokens,
+                       .out = wide.data(),
+                       .out_stride = stride});
+        std::vector<float> actual;
+        for (std::size_t t = 0; t < tokens; ++t) {
+            const float* row = wide.data() + t * stride;
+            actual.insert(actual.end(), row, row + c.rows);
+            for (std::size_t i = c.rows; i < stride; ++i) {
+                ASSERT_EQ(row[i], 77.0f) << kernels.level << " " << traits(c.type).name << " wrote past its rows";
+            }
+        }
+        ASSERT_TRUE(same_bits(actual, expected)) << kernels.level << " " << traits(c.type).name << " rows " << c.rows
+                                                 << " columns " << c.columns << " tokens " << tokens;
+    }
+}
+
+TEST(Panels, EveryLevelGivesTheBitsOfTheReferenceAtOddSizes) {
+    for (const DType type : kAllTypes) {
+        for (const std::size_t columns : {32u, 96u, 256u, 544u, 768u}) {
+            if (columns % traits(type).block_elements != 0) continue;
+            for (const std::size_t rows : {1u, 7u, 8u, 16u, 37u}) {
+                for (const std::size_t tokens : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 13u, 17u, 33u}) {
+                    expect_equal({type, rows, columns}, random_values(tokens * columns, tokens + 7), tokens);
+                    if (HasFatalFailure()) return;
+                }
+            }
+        }
+    }
+}
+
+TEST(Panels, LongRowsAndManyTokensCrossEveryInnerBorder) {
+    for (const DType type : kAllTypes) {
+        if (traits(type).activation == ActivationFormat::F32) continue;
+        for (const std::size_t columns : {std::size_t{4096} + 256, std::size_t{9472}}) {
+            for (const std::size_t tokens : {1u, 4u, 70u}) {
+                expect_equal({type, 24, columns}, random_values(tokens * columns, 3), tokens);
+                if (HasFatalFailure()) return;
+            }
+        }
+    }
+}
+
+TEST(Panels, TheLargestIntegersAndScalesDoNotOverflowDifferently) {
+    for (const DType type : kAllTypes) {
+        if (traits(type).activation == ActivationFormat::F32) continue;
+        for (const float sign : {1.0f, -1.0f}) {
+            for (const std::size_t tokens : {1u, 2u, 5u, 16u}) {
+                const std::vector<float> x(tokens * 512, sign * 3.0f);  // every q is 127 or -127
+                for (const Fill fill : {Fill::AllOnes, Fill::Zero, Fill::Random}) {
+                    for (const Scales scales : {Scales::Usual, Scales::Largest, Scales::Subnormal}) {
+                        expect_equal({type, 19, 512, fill, scales}, x, tokens);
+                        if (HasFatalFailure()) return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(Panels, TinyAndHugeActivationsKeepTheirScales) {
+    for (const DType type : kAllTypes) {
+        if (traits(type).activation == ActivationFormat::F32) continue;
+        for (const std::size_t tokens : {1u, 3u, 9u}) {
+            std::vector<float> x = random_values(tokens * 512, 31);
+            for (std::size_t i = 0; i < x.size(); ++i) x[i] *= i % 512 < 256 ? 1e-25f : 1e12f;
+            expect_equal({type, 16, 512}, x, tokens);
+            if (HasFatalFailure()) return;
+        }
+    }
+}
+
+TEST(Panels, EveryQuantisedTypeOfAVectorLevelIsPacked) {
+    for (const Kernels& kernels : supported_kernels()) {
+        if (kernels.panel_layout.empty()) continue;
+        for (const DType type : kAllTypes) {
+            if (traits(type).activation == ActivationFormat::F32 || type == DType::TQ1_0) continue;
+            EXPECT_GT(panels_of(kernels, type).rows, 0u) << kernels.level << " " << traits(type).name;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace hearth
