@@ -17,7 +17,7 @@ class Body:
         self.parameter_count = len(parameters)
         self.code = bytearray()
         self.labels = [result]  # the type a branch carries, innermost last; None carries nothing
-        self.budget = self.random.choice((25, 60, 120))
+        self.budget = self.random.choice((30, 80, 200))
 
     def local_types(self):
         return self.locals[self.parameter_count:]
@@ -119,7 +119,7 @@ class Body:
             (9, self.print_value, depth), (7, self.loop_statement, depth), (5, self.block_statement, depth),
             (8, self.if_statement, depth), (6, self.branch_if, depth), (4, self.table_statement, depth),
             (7, self.call_statement, depth), (3, self.drop_statement, depth), (1, self.put, "nop"),
-            (2, self.guarded_escape, depth)])
+            (2, self.guarded_escape, depth), (10, self.probe)])
 
     def set_local(self, depth):
         if not self.locals:
@@ -146,6 +146,23 @@ class Body:
         form = self.random.randrange(3)
         self.expression(I64 if form == 2 else I32, depth)
         self.put("call", (0, self.program.emit32, self.program.emit64)[form])
+
+    def probe(self):
+        """One operation on two numbers of the kind at which mistakes show, printed at once."""
+        kind = self.random.choice(KINDS)
+        bits = 32 if kind == I32 else 64
+        name = self.random.choice(BINARY + COMPARISONS + UNARY + NARROW[kind])
+        first, second = self.program.constant(kind), self.program.constant(kind)
+        if name[:3] in ("div", "rem"):
+            if second % (1 << bits) == 0 or (name == "div_s" and wrap(first, bits) == -(1 << bits - 1)):
+                second = 3
+        self.constant(kind, first)
+        if name in UNARY or name in NARROW[kind]:
+            self.put(name if name in NARROW[kind] else f"{NAMES[kind]}.{name}")
+        else:
+            self.constant(kind, second)
+            self.put(f"{NAMES[kind]}.{name}")
+        self.put("call", self.program.emit64 if kind == I64 and name not in COMPARISONS else self.program.emit32)
 
     def drop_statement(self, depth):
         self.expression(self.random.choice(KINDS), depth)

@@ -85,7 +85,7 @@ class Program:
             self.module.function(list(parameters), [] if result is None else [result], body.local_types(),
                                  bytes(body.code))
         work = Body(self, (I32,), None)
-        work.block_of_statements(pick.randint(2, 9), self.trap if planned == len(signatures) else None)
+        work.block_of_statements(pick.randint(3, 16), self.trap if planned == len(signatures) else None)
         work.print_locals()
         index = self.module.function([I32], [], work.local_types(), bytes(work.code))
         compute = Body(self, (I32,), None)

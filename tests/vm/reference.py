@@ -15,15 +15,15 @@ import tempfile
 
 import wasm_binary
 
-# The kinds of trap and the words by which wasm-interp announces them.
+# How wasm-interp begins its messages, and how the kind is called here and by the VM.
 TRAPS = {
-    "unreachable executed": "unreachable",
-    "integer divide by zero": "division by zero",
+    "unreachable executed": "unreachable executed",
+    "integer divide by zero": "integer divide by zero",
     "integer overflow": "integer overflow",
     "out of bounds memory access": "out of bounds memory access",
     "undefined table index": "undefined table element",
     "uninitialized table element": "uninitialized table element",
-    "indirect call signature mismatch": "indirect call type mismatch",
+    "indirect call signature mismatch": "indirect call signature mismatch",
     "call stack exhausted": "call stack exhausted",
 }
 CALL = re.compile(rb"called host env\.output_byte\(i32:(\d+)\) =>")
@@ -31,7 +31,7 @@ CALL = re.compile(rb"called host env\.output_byte\(i32:(\d+)\) =>")
 
 def trap_kind(message):
     for words, kind in TRAPS.items():
-        if words in message:
+        if message.startswith(words):
             return kind
     raise ValueError(f"wasm-interp says something new: {message}")
 

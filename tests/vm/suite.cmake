@@ -1,0 +1,21 @@
+# The transformer VM against wasm-interp: examples, programs known to go wrong elsewhere, random programs.
+# By hand, more of them: tests/vm/differential.py --hearth build/release/hearth --count 10000 --trace-every 50
+find_program(WASM_INTERP wasm-interp)
+find_program(WAT2WASM wat2wasm)
+find_program(WASM_CLANG clang-14)
+find_program(WASM_LINKER wasm-ld-14)
+if(WASM_INTERP AND WAT2WASM AND WASM_CLANG AND WASM_LINKER)
+  set(vm_environment "PYTHONDONTWRITEBYTECODE=1")
+  if(TARGET hearth AND TARGET hearth_vm)
+    list(APPEND vm_environment "HEARTH_BINARY=$<TARGET_FILE:hearth>")
+    add_test(NAME vm_differential COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/differential.py
+      --hearth $<TARGET_FILE:hearth> --count 300)
+    set_tests_properties(vm_differential PROPERTIES LABELS vm TIMEOUT 300 ENVIRONMENT "${vm_environment}")
+  endif()
+  foreach(suite harness examples defects)
+    add_test(NAME vm_${suite} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/test_${suite}.py -v)
+    set_tests_properties(vm_${suite} PROPERTIES LABELS vm TIMEOUT 600 ENVIRONMENT "${vm_environment}")
+  endforeach()
+else()
+  message(STATUS "vm tests: need wasm-interp and wat2wasm (package wabt), clang-14 and lld-14; left out")
+endif()
