@@ -3,7 +3,7 @@ enum { kMaximumDigits = 1000 };
 
 static char sum[kMaximumDigits + 2];
 
-void compute(const char *input) {
+void compute(const char* input) {
     int plus = 0;
     while (input[plus] != 0 && input[plus] != '+') ++plus;
     int end = str_len(input);

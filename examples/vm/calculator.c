@@ -2,11 +2,17 @@
  * The parser calls itself for every bracket; operators and functions are reached through a table of pointers. */
 typedef int (*Operation)(int, int);
 
-static int add(int a, int b) { return a + b; }
-static int subtract(int a, int b) { return a - b; }
-static int multiply(int a, int b) { return a * b; }
+static int add(int a, int b) {
+    return a + b;
+}
+static int subtract(int a, int b) {
+    return a - b;
+}
+static int multiply(int a, int b) {
+    return a * b;
+}
 
-static const char *problem; /* the first thing that went wrong, or NULL */
+static const char* problem; /* the first thing that went wrong, or NULL */
 
 static int divide(int a, int b) {
     if (b == 0) problem = "division by zero";
@@ -24,10 +30,18 @@ static int power(int base, int exponent) {
     return exponent % 2 == 0 ? half * half : half * half * base;
 }
 
-static int minimum(int a, int b) { return a < b ? a : b; }
-static int maximum(int a, int b) { return a > b ? a : b; }
-static int greatest_divisor(int a, int b) { return b == 0 ? a : greatest_divisor(b, a % b); }
-static int factorial(int n, int unused) { return n <= 1 ? 1 : n * factorial(n - 1, unused); }
+static int minimum(int a, int b) {
+    return a < b ? a : b;
+}
+static int maximum(int a, int b) {
+    return a > b ? a : b;
+}
+static int greatest_divisor(int a, int b) {
+    return b == 0 ? a : greatest_divisor(b, a % b);
+}
+static int factorial(int n, int unused) {
+    return n <= 1 ? 1 : n * factorial(n - 1, unused);
+}
 
 typedef struct {
     char symbol;
@@ -42,16 +56,19 @@ static const Operator operators[] = {
 };
 
 typedef struct {
-    const char *name;
+    const char* name;
     int arguments;
     Operation apply;
 } Function;
 
 static const Function functions[] = {
-    {"min", 2, minimum}, {"max", 2, maximum}, {"gcd", 2, greatest_divisor}, {"fact", 1, factorial},
+    {"min", 2, minimum},
+    {"max", 2, maximum},
+    {"gcd", 2, greatest_divisor},
+    {"fact", 1, factorial},
 };
 
-static const char *cursor;
+static const char* cursor;
 
 static int expression(int rank);
 
@@ -62,11 +79,11 @@ static int accept(char expected) {
     return 1;
 }
 
-static void require(char expected, const char *complaint) {
+static void require(char expected, const char* complaint) {
     if (!accept(expected) && problem == NULL) problem = complaint;
 }
 
-static int accept_word(const char *word) {
+static int accept_word(const char* word) {
     int length = 0;
     while (word[length] != 0 && cursor[length] == word[length]) ++length;
     if (word[length] != 0) return 0;
@@ -74,7 +91,7 @@ static int accept_word(const char *word) {
     return 1;
 }
 
-static int call(const Function *function) {
+static int call(const Function* function) {
     int second = 0;
     require('(', "expected (");
     int first = expression(1);
@@ -96,7 +113,7 @@ static int operand(void) {
     for (unsigned i = 0; i < sizeof functions / sizeof functions[0]; ++i)
         if (accept_word(functions[i].name)) return call(&functions[i]);
     int value = 0;
-    const char *rest = *cursor >= '0' && *cursor <= '9' ? hearth_scan_int(cursor, &value) : NULL;
+    const char* rest = *cursor >= '0' && *cursor <= '9' ? hearth_scan_int(cursor, &value) : NULL;
     if (rest == NULL) {
         if (problem == NULL) problem = "expected a number";
         return 0;
@@ -109,7 +126,7 @@ static int operand(void) {
 static int expression(int rank) {
     int value = operand();
     while (problem == NULL) {
-        const Operator *found = NULL;
+        const Operator* found = NULL;
         while (*cursor == ' ') ++cursor;
         for (unsigned i = 0; i < sizeof operators / sizeof operators[0]; ++i)
             if (operators[i].symbol == *cursor && operators[i].rank >= rank) found = &operators[i];
@@ -121,7 +138,7 @@ static int expression(int rank) {
 }
 
 /* Expressions are separated by semicolons. */
-void compute(const char *input) {
+void compute(const char* input) {
     cursor = input;
     do {
         problem = NULL;

@@ -1,5 +1,5 @@
 /* The Collatz sequence from n down to 1. */
-void compute(const char *input) {
+void compute(const char* input) {
     unsigned n = (unsigned)parse_int(input);
     if (n == 0) n = 1;
     printf("%u", n);

@@ -1,5 +1,5 @@
 /* Greets its input. */
-void compute(const char *input) {
+void compute(const char* input) {
     print_str("Hello ");
     print_str(input);
     print_str("!\n");

@@ -12,12 +12,12 @@ static int distance[kMaximumSize + 1]; /* cheapest reduced cost by which a colum
 static char in_tree[kMaximumSize + 1];
 
 /* Reads the next number; gives where it stopped, or NULL at the end. */
-static const char *next_int(const char *text, int *value) {
+static const char* next_int(const char* text, int* value) {
     return text == NULL ? NULL : hearth_scan_int(text, value);
 }
 
-static int read_problem(const char *input) {
-    const char *rest = next_int(input, &size);
+static int read_problem(const char* input) {
+    const char* rest = next_int(input, &size);
     if (rest == NULL || size < 1 || size > kMaximumSize) return 0;
     for (int row = 1; row <= size; ++row)
         for (int column = 1; column <= size; ++column) rest = next_int(rest, &cost[row][column]);
@@ -69,7 +69,7 @@ static void augment(int row) {
     }
 }
 
-void compute(const char *input) {
+void compute(const char* input) {
     int total = 0;
     if (!read_problem(input)) {
         print_str("expected: n, then n x n costs (n <= 20)\n");

@@ -41,7 +41,7 @@ static uint32_t objection(uint32_t n) {
     return 0;
 }
 
-void compute(const char *input) {
+void compute(const char* input) {
     int signed_number;
     uint64_t checksum = 0xcbf29ce484222325;
     while ((input = hearth_scan_int(input, &signed_number)) != NULL) {

@@ -18,10 +18,10 @@ static uint32_t rotate_right(uint32_t value, int count) {
     return value >> count | value << (32 - count);
 }
 
-static void absorb(const uint8_t *block) {
+static void absorb(const uint8_t* block) {
     static uint32_t schedule[64];
     for (int t = 0; t < 16; ++t) {
-        const uint8_t *word = block + 4 * t;
+        const uint8_t* word = block + 4 * t;
         schedule[t] = (uint32_t)word[0] << 24 | (uint32_t)word[1] << 16 | (uint32_t)word[2] << 8 | word[3];
     }
     for (int t = 16; t < 64; ++t) {
@@ -35,8 +35,8 @@ static void absorb(const uint8_t *block) {
     for (int t = 0; t < 64; ++t) {
         uint32_t first = h + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) + ((e & f) ^ (~e & g)) +
                          constants[t] + schedule[t];
-        uint32_t second = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +
-                          ((a & b) ^ (a & c) ^ (b & c));
+        uint32_t second =
+            (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
         h = g, g = f, f = e, e = d + first;
         d = c, c = b, b = a, a = first + second;
     }
@@ -44,7 +44,7 @@ static void absorb(const uint8_t *block) {
     state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
-void compute(const char *input) {
+void compute(const char* input) {
     static uint8_t block[64];
     int length = str_len(input);
     int padded_length = (length + 8) / 64 * 64 + 64; /* the text, 0x80, zeros, 8 bytes of length */

@@ -26,7 +26,7 @@ static void build_units(void) {
     for (int cell = 0; cell < kCells; ++cell) {
         int count = 0;
         for (int i = 0; i < 3; ++i) {
-            const uint8_t *unit = unit_cells[cell_units[cell][i]];
+            const uint8_t* unit = unit_cells[cell_units[cell][i]];
             for (int j = 0; j < 9; ++j) {
                 int other = unit[j];
                 /* Of the box, only what shares neither row nor column is new. */
@@ -42,11 +42,11 @@ static int has_one_bit(unsigned set) {
     return (set & (set - 1)) == 0;
 }
 
-static int assign(Grid *grid, int cell, unsigned digit);
+static int assign(Grid* grid, int cell, unsigned digit);
 
 /* Takes a digit from a cell. A cell left with one digit fixes it; a unit left with one place for it fills that place.
  * Gives 0 on a contradiction. */
-static int eliminate(Grid *grid, int cell, unsigned digit) {
+static int eliminate(Grid* grid, int cell, unsigned digit) {
     unsigned set = grid->candidates[cell];
     if ((set & digit) == 0) return 1;
     set &= ~digit;
@@ -57,7 +57,7 @@ static int eliminate(Grid *grid, int cell, unsigned digit) {
             if (!eliminate(grid, peers[cell][i], set)) return 0;
     }
     for (int i = 0; i < 3; ++i) {
-        const uint8_t *unit = unit_cells[cell_units[cell][i]];
+        const uint8_t* unit = unit_cells[cell_units[cell][i]];
         int places = 0;
         int place = 0;
         for (int j = 0; j < 9; ++j) {
@@ -71,14 +71,14 @@ static int eliminate(Grid *grid, int cell, unsigned digit) {
     return 1;
 }
 
-static int assign(Grid *grid, int cell, unsigned digit) {
+static int assign(Grid* grid, int cell, unsigned digit) {
     for (unsigned other = 1; other <= kAllDigits; other <<= 1)
         if (other != digit && !eliminate(grid, cell, other)) return 0;
     return (grid->candidates[cell] & digit) != 0;
 }
 
 /* The undecided cell with the fewest candidates, or -1 when every cell is decided. */
-static int best_cell(const Grid *grid) {
+static int best_cell(const Grid* grid) {
     int best = -1;
     int fewest = 10;
     for (int cell = 0; cell < kCells; ++cell) {
@@ -95,7 +95,7 @@ static int best_cell(const Grid *grid) {
 /* One grid a depth of the search: too much for the machine's small stack. */
 static Grid saved[kCells];
 
-static int search(Grid *grid, int depth) {
+static int search(Grid* grid, int depth) {
     int cell = best_cell(grid);
     if (cell < 0) return 1;
     for (unsigned set = grid->candidates[cell]; set != 0; set &= set - 1) {
@@ -107,7 +107,7 @@ static int search(Grid *grid, int depth) {
     return 0;
 }
 
-static void print_grid(const Grid *grid) {
+static void print_grid(const Grid* grid) {
     for (int cell = 0; cell < kCells; ++cell) {
         unsigned set = grid->candidates[cell];
         int digit = 0;
@@ -120,7 +120,7 @@ static void print_grid(const Grid *grid) {
     putchar('\n');
 }
 
-void compute(const char *input) {
+void compute(const char* input) {
     static Grid grid;
     int clues = 0;
     int decided = 0;

@@ -10,21 +10,21 @@
 
 __attribute__((import_module("env"), import_name("output_byte"))) void output_byte(int byte);
 
-__attribute__((export_name("compute"))) void compute(const char *input);
+__attribute__((export_name("compute"))) void compute(const char* input);
 
 /* --- memory: the compiler itself calls these for struct copies and array initialisers --- */
 
 /* Not static, or the compiler could not find them by name; the linker drops those that nobody calls. */
-__attribute__((weak)) void *memcpy(void *restrict to, const void *restrict from, size_t count) {
-    unsigned char *out = to;
-    const unsigned char *in = from;
+__attribute__((weak)) void* memcpy(void* restrict to, const void* restrict from, size_t count) {
+    unsigned char* out = to;
+    const unsigned char* in = from;
     while (count-- != 0) *out++ = *in++;
     return to;
 }
 
-__attribute__((weak)) void *memmove(void *to, const void *from, size_t count) {
-    unsigned char *out = to;
-    const unsigned char *in = from;
+__attribute__((weak)) void* memmove(void* to, const void* from, size_t count) {
+    unsigned char* out = to;
+    const unsigned char* in = from;
     if ((uintptr_t)out <= (uintptr_t)in) {
         while (count-- != 0) *out++ = *in++;
     } else {
@@ -33,8 +33,8 @@ __attribute__((weak)) void *memmove(void *to, const void *from, size_t count) {
     return to;
 }
 
-__attribute__((weak)) void *memset(void *to, int byte, size_t count) {
-    unsigned char *out = to;
+__attribute__((weak)) void* memset(void* to, int byte, size_t count) {
+    unsigned char* out = to;
     while (count-- != 0) *out++ = (unsigned char)byte;
     return to;
 }
@@ -46,13 +46,13 @@ static inline int putchar(int byte) {
     return byte & 255;
 }
 
-static inline int str_len(const char *text) {
+static inline int str_len(const char* text) {
     int length = 0;
     while (text[length] != 0) ++length;
     return length;
 }
 
-static inline void print_str(const char *text) {
+static inline void print_str(const char* text) {
     while (*text != 0) putchar(*text++);
 }
 
@@ -80,7 +80,7 @@ static inline void print_int(int value) {
 }
 
 /* %d %u %x %s %c %%; any other conversion is printed as it stands. Gives the number of characters written. */
-__attribute__((format(printf, 1, 2), unused)) static int printf(const char *format, ...) {
+__attribute__((format(printf, 1, 2), unused)) static int printf(const char* format, ...) {
     va_list arguments;
     int written = 0;
     va_start(arguments, format);
@@ -96,7 +96,7 @@ __attribute__((format(printf, 1, 2), unused)) static int printf(const char *form
         } else if (*format == 'u' || *format == 'x') {
             written += hearth_print_unsigned(va_arg(arguments, unsigned), *format == 'u' ? 10 : 16);
         } else if (*format == 's') {
-            for (const char *text = va_arg(arguments, const char *); *text != 0; ++text, ++written) putchar(*text);
+            for (const char* text = va_arg(arguments, const char*); *text != 0; ++text, ++written) putchar(*text);
         } else if (*format == 'c') {
             putchar(va_arg(arguments, int));
             ++written;
@@ -120,7 +120,7 @@ static inline int hearth_is_space(char byte) {
 }
 
 /* Reads blanks, a sign and digits; gives where it stopped, or NULL without a digit. Wraps around beyond 32 bits. */
-static inline const char *hearth_scan_int(const char *text, int *value) {
+static inline const char* hearth_scan_int(const char* text, int* value) {
     unsigned magnitude = 0;
     int negative = 0;
     while (hearth_is_space(*text)) ++text;
@@ -132,14 +132,14 @@ static inline const char *hearth_scan_int(const char *text, int *value) {
 }
 
 /* The integer that `text` begins with; 0 when there is none. */
-static inline int parse_int(const char *text) {
+static inline int parse_int(const char* text) {
     int value = 0;
     hearth_scan_int(text, &value);
     return value;
 }
 
 /* %d, blanks and literal characters. Gives the number of integers read, or -1 when the text ends before the first. */
-__attribute__((format(scanf, 2, 3), unused)) static int sscanf(const char *text, const char *format, ...) {
+__attribute__((format(scanf, 2, 3), unused)) static int sscanf(const char* text, const char* format, ...) {
     va_list arguments;
     int stored = 0;
     va_start(arguments, format);
@@ -152,7 +152,7 @@ __attribute__((format(scanf, 2, 3), unused)) static int sscanf(const char *text,
             if (*text == 0 && stored == 0) stored = -1;
             text = hearth_scan_int(text, &value);
             if (text == NULL) break;
-            *va_arg(arguments, int *) = value;
+            *va_arg(arguments, int*) = value;
             ++stored;
             ++format;
         } else if (*format == *text) {

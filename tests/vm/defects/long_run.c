@@ -8,7 +8,7 @@ __attribute__((noinline)) static unsigned mix(unsigned a, unsigned b) {
     return a * 1664525u + (b ^ a >> 15) + 1013904223u;
 }
 
-void compute(const char *input) {
+void compute(const char* input) {
     unsigned state = (unsigned)parse_int(input);
     for (int i = 0; i < 100000; ++i) {
         state = mix(state, table[i & 63]);
