@@ -68,6 +68,8 @@ class Program:
             op("local.get", 0) + op("i64.const", shift) + op("i64.shr_u") + op("i32.wrap_i64") + op("call", self.emit32)
             for shift in (0, 32)))
         self.runaway = self.make_runaway()
+        if pick.random() < 0.08:
+            self.module.start = self.make_start()
         first = len(self.module.functions) + 1
         family = (tuple(pick.choice(KINDS) for _ in range(pick.randint(0, 3))), pick.choice((None, I32, I64)))
         signatures = [family] * pick.choice((0, 2, 4))
@@ -101,6 +103,13 @@ class Program:
         if self.random.random() < 0.5:
             code += op("local.get", 0) + op("i32.xor")
         return self.module.function([I32], [I32], [I64] * self.random.randint(0, 3), code)
+
+    def make_start(self):
+        """Runs before compute; here it may only write, for wasm-interp reports its traps as a bad module."""
+        code = op("i32.const", self.random.randint(0, 60000)) + op("i64.const", self.constant(I64)) + op("i64.store", 0, 0)
+        for index, kind in self.globals[:2]:
+            code += op("i32.const" if kind == I32 else "i64.const", self.constant(kind)) + op("global.set", index)
+        return self.module.function([], [], [], code)
 
     def make_table(self, family_size, family):
         """The family comes first, so that a masked index reaches any of it; then others and nulls."""

@@ -110,6 +110,7 @@ class Module:
         self.table = []  # function index or None for a null entry; empty: no table
         self.data = []  # (address, bytes)
         self.exports = []
+        self.start = None  # index of a function to run before all else
         self.memory = (pages, maximum_pages)
         self.output = self.type_index([I32], [])
         self.exports.append(("__heap_base", 3, self.global_(I32, heap_base, mutable=False)))
@@ -159,6 +160,8 @@ class Module:
         parts.append(section(MEMORY, vector([limits(*self.memory)])))
         parts.append(section(GLOBAL, vector(bytes([k, m]) + constant(k, v) for k, m, v in self.globals)))
         parts.append(section(EXPORT, vector(text(n) + bytes([k]) + unsigned(i) for n, k, i in self.exports)))
+        if self.start is not None:
+            parts.append(section(START, unsigned(self.start)))
         if self.table:
             parts.append(section(ELEMENT, vector(
                 b"\0" + constant(I32, slot) + vector(unsigned(f) for f in run) for slot, run in self.element_runs())))

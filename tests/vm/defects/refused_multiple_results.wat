@@ -1,5 +1,5 @@
 ;; A function with two results. Refused when the program is built, with the thing's name.
-;; refused: result
+;; refused: multi-value
 (module
   (import "env" "output_byte" (func $output (param i32)))
   (memory (export "memory") 1)
