@@ -1,0 +1,113 @@
+// hearth vm: programs inside weights. The verbs that do more than a few lines are in vm_*.cpp.
+#include "cli/vm.h"
+
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "cli/commands.h"
+#include "cli/vm_source.h"
+
+namespace hearth {
+
+namespace {
+
+constexpr Positional kPositionals[] = {
+    {.name = "VERB", .kind = ValueKind::Choice, .help = "What to do.", .choices = "run|build|disasm|trace"},
+    {.name = "FILE", .kind = ValueKind::File, .required = false, .help = "The program: a .c, .wasm or .vm file."}};
+constexpr Option kOptions[] = {
+    {.name = "input", .kind = ValueKind::Text, .value_name = "TEXT", .help = "What the program is given to read."},
+    {.name = "output", .letter = 'o', .kind = ValueKind::File, .value_name = "FILE", .help = "The file to write."},
+    {.name = "engine",
+     .kind = ValueKind::Choice,
+     .help = "Who executes: the model in exact integers or in doubles, or the machine itself without a model.",
+     .default_text = "int64",
+     .choices = "int64|float64|native"},
+    {.name = "max-tokens", .kind = ValueKind::Whole, .value_name = "N", .help = "Stop after N generated tokens."},
+    {.name = "max-seconds", .kind = ValueKind::Real, .value_name = "S", .help = "Stop after S seconds."},
+    {.name = "batch",
+     .kind = ValueKind::File,
+     .value_name = "LIST",
+     .help = "Run many: lines FILE, tab, INPUT; one line of JSON each."}};
+constexpr Example kExamples[] = {
+    {"hearth vm run hello.c --input World", "Compile a C program and execute it in the model."},
+    {"hearth vm build hello.c -o hello.vm", "Compile once."},
+    {"hearth vm disasm hello.vm", "Show the machine program."}};
+
+Result<std::string> needed_file(const Arguments& arguments) {
+    if (const std::optional<std::string> path = arguments.positional(1)) return *path;
+    return Error{ErrorCode::Usage, "vm: the verb '" + *arguments.positional(0) + "' needs a FILE"};
+}
+
+Status run_build(const Arguments& arguments, Session& session) {
+    const std::string path = TRY(needed_file(arguments));
+    const std::optional<std::string> out = arguments.text("output");
+    if (!out) return Error{ErrorCode::Usage, "vm build: where to? (-o FILE)"};
+    const vm::Program program = TRY(load_vm_program(path));
+    TRY(write_file_atomically(*out, vm::write_program(program)));
+    if (arguments.flag("json")) {
+        session.console.print_line(Json(Json::Object{{"out", *out},
+                                                     {"instructions", static_cast<std::uint64_t>(program.code.size())},
+                                                     {"slots", static_cast<std::uint64_t>(program.absolute.size())}})
+                                       .dump());
+        return {};
+    }
+    session.console.print_line(*out + ": " + std::to_string(program.code.size()) + " instructions, " +
+                               std::to_string(program.absolute.size()) + " constants and globals");
+    return {};
+}
+
+Status run_disasm(const Arguments& arguments, Session& session) {
+    const vm::Program program = TRY(load_vm_program(TRY(needed_file(arguments))));
+    session.console.print(vm::disassemble(program));
+    return {};
+}
+
+Status run_trace(const Arguments& arguments, Session& session) {
+    const vm::Program program = TRY(load_vm_program(TRY(needed_file(arguments))));
+    const vm::RunLimits limits = TRY(vm_limits(arguments));
+    std::string line;
+    const auto print = [&](std::span<const vm::Token> tokens) {
+        for (const vm::Token token : tokens) {
+            line += vm::token_name(token);
+            const bool ends = !vm::is_byte(token) && token != vm::token::kSep && token != vm::token::kSep2 &&
+                              token != vm::token::kHigh && token < vm::token::kOpcode;
+            line += ends ? "\n" : " ";
+        }
+        session.console.print(line);
+        line.clear();
+    };
+    TRY(vm::run_native(program, arguments.text("input").value_or(""), limits, print));
+    session.console.print("\n");
+    return {};
+}
+
+Status run_vm(const Arguments& arguments, Session& session) {
+    const std::string verb = *arguments.positional(0);
+    if (verb == "run") return vm_run(arguments, session);
+    if (verb == "build") return run_build(arguments, session);
+    if (verb == "disasm") return run_disasm(arguments, session);
+    if (verb == "trace") return run_trace(arguments, session);
+    return Error{ErrorCode::Usage, "vm: unknown verb '" + verb + "' (run, build, disasm, trace)"};
+}
+
+}  // namespace
+
+Result<vm::RunLimits> vm_limits(const Arguments& arguments) {
+    vm::RunLimits limits;
+    const std::optional<std::uint64_t> tokens = TRY(arguments.whole("max-tokens", 1, limits.max_tokens));
+    if (tokens) limits.max_tokens = *tokens;
+    const std::optional<float> seconds = TRY(arguments.real("max-seconds"));
+    if (seconds) limits.max_seconds = static_cast<double>(*seconds);
+    return limits;
+}
+
+const Command kVmCommand = {
+    "vm",
+    "Execute programs inside transformer weights, exactly",
+    "A transformer whose weights are built, not trained: decoding executes a program, token by token. C (through "
+    "clang) and WebAssembly programs become a prompt; the same model runs them all.",
+    kPositionals,
+    kOptions,
+    kExamples,
+    run_vm};
+
+}  // namespace hearth

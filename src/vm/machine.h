@@ -1,0 +1,17 @@
+// The machine of isa.h, written as expressions: what every token of a trace makes the next one be.
+#pragma once
+
+#include "vm/expression.h"
+
+namespace hearth::vm {
+
+Graph build_machine();
+
+// The scores of all kinds of token stand apart by this; differences inside a kind are smaller.
+inline constexpr std::int64_t kKindScore = std::int64_t{1} << 20;
+
+// Tokens that end a run of bytes, in the order of the number that chooses among them.
+inline constexpr std::array<Token, 8> kEnders = {token::kCommit, token::kSkip, token::kSep,  token::kSep2,
+                                                 token::kHigh,   token::kJump, token::kCall, token::kReturn};
+
+}  // namespace hearth::vm
