@@ -383,7 +383,7 @@ Status FunctionCompiler::call() {
 
 Status FunctionCompiler::call_indirect() {
     const std::uint32_t type_index = TRY(in_.u32());
-    if (TRY(in_.byte()) != 0) return error("unsupported feature reference types (more than one table)");
+    if (TRY(in_.u32()) != 0) return error("unsupported feature reference types (more than one table)");
     if (type_index >= shared_.module.types.size()) return error("indirect call of an unknown type");
     if (!shared_.module.table_size) return error("indirect call without a table");
     const Entry index = TRY(pop(Type::I32));

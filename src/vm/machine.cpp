@@ -153,26 +153,30 @@ void define_fetch(MachineParts& m) {
 
 namespace {
 
-// field + frame where the field is below kAbsolute, the field alone elsewhere; 0 where the flag is 0.
-Linear slot_key(MachineParts& m, const Linear& field, const Linear& flag, std::string_view name) {
+// field + frame where the field is below kAbsolute, the field alone elsewhere.
+Linear slot_key(MachineParts& m, const Linear& field, std::string_view name) {
     Graph& g = m.graph;
-    const Linear relative = g.constant(kAbsolute - 1) - field - 65536 * (g.one() - flag);  // >= 0: of the frame
+    const Linear relative = g.constant(kAbsolute - 1) - field;  // >= 0: of the frame
     const std::string text(name);
-    return g.choose(flag, field, text + " field") + g.product(m.frame, relative + g.one(), text + " frame+") -
-           g.product(m.frame, relative, text + " frame-");
+    const Linear key = g.sum(field + g.product(m.frame, relative + g.one(), text + " frame+") -
+                                 g.product(m.frame, relative, text + " frame-"),
+                             text + " slot");
+    g.narrow(key, {0, kStackLimit + kAbsolute});
+    return key;
 }
 
 }  // namespace
 
 void define_operands(MachineParts& m) {
     Graph& g = m.graph;
-    const Linear written = slot_key(m, m.field_d, m.is_commit, "write") +
-                           g.choose(m.is_const, m.const_count + g.constant(kAbsolute - 1), "constant slot");
+    // At a commit the cursor is at the next instruction already: the slot is the one named a token before.
+    const Linear named = g.gather(g.position() - g.one(), {slot_key(m, m.field_d, "result")}, "slot of the result")[0];
+    const Linear key = g.sum(g.choose(m.is_commit, named, "result slot") +
+                                 g.choose(m.is_const, m.const_count + g.constant(kAbsolute - 1), "constant slot"),
+                             "slot written");
     const Linear writes = m.is_commit + m.is_const;
-    const Linear key = g.sum(written, "slot written");
-    g.narrow(key, {0, kStackLimit + kAbsolute});
     const auto operand = [&](const Linear& field, std::string_view name) {
-        const Linear wanted = g.sum(slot_key(m, field, g.one(), name), std::string(name) + " slot");
+        const Linear wanted = slot_key(m, field, name);
         const std::vector<Linear> found = g.latest_by_key(
             wanted, key, writes, {m.ended_low, m.ended_high, m.upper_low, m.upper_high, g.position() - g.one()}, name);
         MachineParts::Operand result{{found[0], found[1], found[2], found[3]}, found[4], {}, {}};

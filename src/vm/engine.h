@@ -1,0 +1,92 @@
+// The model at work: one token in, the next one out. int64 is exact on every machine; double is the transformer as it
+// stands. Both keep per head what the head's kind needs, not every key ever seen.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "vm/forward.h"
+#include "vm/hull.h"
+
+namespace hearth::vm {
+
+// Entries by integer key, in pages made when first written; what was never written reads as zero.
+template <typename Number>
+class KeyedTable {
+public:
+    explicit KeyedTable(std::size_t columns) : columns_(columns) {}
+    Number* write(std::uint64_t key) {
+        const std::size_t page = static_cast<std::size_t>(key >> kPageBits);
+        if (page >= pages_.size()) pages_.resize(page + 1);
+        if (pages_[page] == nullptr) pages_[page] = std::make_unique<Number[]>(columns_ << kPageBits);
+        return pages_[page].get() + (key & kPageMask) * columns_;
+    }
+    const Number* read(std::uint64_t key) const {
+        const std::uint64_t page = key >> kPageBits;
+        if (page >= pages_.size() || pages_[static_cast<std::size_t>(page)] == nullptr) return nullptr;
+        return pages_[static_cast<std::size_t>(page)].get() + (key & kPageMask) * columns_;
+    }
+    std::size_t page_count() const { return pages_.size(); }
+    const Number* page(std::size_t index) const { return pages_[index].get(); }
+    std::size_t page_numbers() const { return columns_ << kPageBits; }
+    KeyedTable clone() const {
+        KeyedTable copy(columns_);
+        copy.pages_.resize(pages_.size());
+        for (std::size_t i = 0; i < pages_.size(); ++i) {
+            if (pages_[i] == nullptr) continue;
+            copy.pages_[i] = std::make_unique<Number[]>(page_numbers());
+            std::copy(pages_[i].get(), pages_[i].get() + page_numbers(), copy.pages_[i].get());
+        }
+        return copy;
+    }
+
+private:
+    static constexpr int kPageBits = 10;
+    static constexpr std::uint64_t kPageMask = (1u << kPageBits) - 1;
+    std::size_t columns_;
+    std::vector<std::unique_ptr<Number[]>> pages_;
+};
+
+// What a table of the forward pass has seen so far.
+template <typename Number>
+struct TableState {
+    std::vector<Number> numbers;  // Recent: a ring; History: all; Class and Sum: one entry
+    KeyedTable<Number> keyed{0};
+    std::unique_ptr<HullCache> hull;
+    TableState clone() const;
+};
+
+template <typename Number>
+class Engine {
+public:
+    // `forward` must outlive the engine.
+    explicit Engine(const Forward& forward);
+    Engine clone() const;  // the same state, to go on from separately
+
+    // Takes the token at the next position in. Gives no answer: predict() does.
+    void feed(Token token);
+    // The most likely next token after the last one fed; `full` scores every token instead of one of each kind.
+    Token predict() const;
+    Token predict_full() const;
+    std::uint64_t position() const { return tokens_.size(); }
+    Number variable(std::uint32_t index) const { return variables_[index]; }
+
+private:
+    Number dot(Span span) const;
+    void add_to(Span out, Number value);
+    void write(std::uint32_t table);
+    void read(const Operation& operation);
+    std::uint64_t clamp_position(Number query) const;
+
+    const Forward* forward_;
+    std::vector<Number> factors_;  // of Forward::terms
+    std::vector<Number> variables_;
+    std::vector<Token> tokens_;
+    std::vector<TableState<Number>> states_;
+};
+
+extern template class Engine<std::int64_t>;
+extern template class Engine<double>;
+
+}  // namespace hearth::vm
