@@ -1,10 +1,13 @@
 // hearth vm run: one program or a list of them.
+#include <memory>
+
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/vm.h"
 #include "cli/vm_source.h"
+#include "vm/transformer.h"
 
 namespace hearth {
 
@@ -37,19 +40,50 @@ Json report_json(const vm::Program& program, const vm::RunReport& report) {
     return Json(std::move(fields));
 }
 
-Result<vm::RunReport> execute(const Arguments& arguments, Session& session, const vm::Program& program,
-                              std::string_view input) {
+// Who executes, made once for all programs of a call.
+class Executor {
+public:
+    static Result<Executor> create(const Arguments& arguments) {
+        Executor made;
+        made.engine_ = arguments.text("engine").value_or("int64");
+        made.speculates_ = arguments.flag("speculate");
+        if (made.engine_ == "native") return made;
+        const bool hull = arguments.text("heads").value_or("auto") == "hull";
+        made.transformer_ = vm::build_transformer(hull ? vm::HeadMode::Hull : vm::HeadMode::Auto);
+        return made;
+    }
+    Result<vm::RunReport> run(const vm::Program& program, std::string_view input, const vm::RunLimits& limits) const {
+        if (transformer_ == nullptr) return vm::run_native(program, input, limits);
+        if (engine_ == "float64") return run_in<double>(program, input, limits);
+        return run_in<std::int64_t>(program, input, limits);
+    }
+
+private:
+    template <typename Number>
+    Result<vm::RunReport> run_in(const vm::Program& program, std::string_view input,
+                                 const vm::RunLimits& limits) const {
+        const vm::PreparedProgram<Number> prepared(*transformer_, program);
+        return speculates_ ? prepared.speculate(input, limits) : prepared.generate(input, limits);
+    }
+    std::string engine_;
+    bool speculates_ = false;
+    std::unique_ptr<vm::Transformer> transformer_;
+};
+
+Result<vm::RunReport> execute(const Arguments& arguments, Session& session, const Executor& executor,
+                              const vm::Program& program, std::string_view input) {
     vm::RunLimits limits = TRY(vm_limits(arguments));
     ProgressBar bar(session.console, "executing", 0, ProgressBar::Unit::Items);
     limits.on_progress = [&](std::uint64_t tokens) {
         bar.update(tokens);
         return !InterruptScope::requested();
     };
-    return vm::run_native(program, input, limits);
+    return executor.run(program, input, limits);
 }
 
 Status run_batch(const Arguments& arguments, Session& session, const std::string& list_path) {
     const std::string list = TRY(read_text_file(list_path));
+    const Executor executor = TRY(Executor::create(arguments));
     std::size_t begin = 0;
     while (begin < list.size()) {
         const std::size_t end = std::min(list.find('\n', begin), list.size());
@@ -61,7 +95,7 @@ Status run_batch(const Arguments& arguments, Session& session, const std::string
         Json answer;
         if (program.ok()) {
             const std::string input = tab < line.size() ? line.substr(tab + 1) : "";
-            const Result<vm::RunReport> report = execute(arguments, session, program.value(), input);
+            const Result<vm::RunReport> report = execute(arguments, session, executor, program.value(), input);
             answer = report.ok() ? report_json(program.value(), report.value())
                                  : Json(Json::Object{{"error", report.error().message}});
         } else {
@@ -81,7 +115,9 @@ Status vm_run(const Arguments& arguments, Session& session) {
     const std::optional<std::string> path = arguments.positional(1);
     if (!path) return Error{ErrorCode::Usage, "vm run: which program? (FILE or --batch LIST)"};
     const vm::Program program = TRY(load_vm_program(*path));
-    const vm::RunReport report = TRY(execute(arguments, session, program, arguments.text("input").value_or("")));
+    const Executor executor = TRY(Executor::create(arguments));
+    const vm::RunReport report =
+        TRY(execute(arguments, session, executor, program, arguments.text("input").value_or("")));
     if (arguments.flag("json")) {
         session.console.print_line(report_json(program, report).dump());
     } else {

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "vm/forward.h"
 #include "vm/hull.h"
+#include "vm/plan.h"
 
 namespace hearth::vm {
 
@@ -51,7 +54,8 @@ private:
 // What a table of the forward pass has seen so far.
 template <typename Number>
 struct TableState {
-    std::vector<Number> numbers;  // Recent: a ring; History: all; Class and Sum: one entry
+    std::vector<Number> numbers;  // Recent: a ring; History: the prompt, then a ring; Class and Sum: one entry
+    std::vector<Number> ring;     // History, behind the prompt
     KeyedTable<Number> keyed{0};
     std::unique_ptr<HullCache> hull;
     TableState clone() const;
@@ -60,19 +64,42 @@ struct TableState {
 template <typename Number>
 class Engine {
 public:
-    // `forward` must outlive the engine.
-    explicit Engine(const Forward& forward);
+    // Both must outlive the engine. Without plans every token goes through the whole pass.
+    explicit Engine(const Forward& forward, PlanCache* plans = nullptr);
     Engine clone() const;  // the same state, to go on from separately
+    // The tokens to come are `history`, which the caller keeps: engines of one trace share it.
+    void share_history(std::span<const Token> history) { history_ = history; }
 
     // Takes the token at the next position in. Gives no answer: predict() does.
     void feed(Token token);
-    // The most likely next token after the last one fed; `full` scores every token instead of one of each kind.
-    Token predict() const;
+    // The same without a prediction, for what comes later: only entries are written.
+    void feed_state(Token token);
+    // The most likely next token after the last one fed. Before the start token nothing is predicted.
+    Token predict() const { return predicted_; }
+    // The same from the scores of all tokens, after a pass without plans.
     Token predict_full() const;
-    std::uint64_t position() const { return tokens_.size(); }
-    Number variable(std::uint32_t index) const { return variables_[index]; }
+    std::uint64_t position() const { return position_; }
+    std::uint32_t cursor() const {
+        const Number value = variables_[forward_->cursor];
+        return value < 0 || value > static_cast<Number>(kMaxInstructions) ? kMaxInstructions
+                                                                          : static_cast<std::uint32_t>(value);
+    }
 
 private:
+    void feed_all(Token token, bool writes);
+    void take(Token token);
+    void begin_token(Token token);
+    Token token_at(std::uint64_t position) const {
+        return history_.empty() ? tokens_[static_cast<std::size_t>(position)] : history_[static_cast<std::size_t>(position)];
+    }
+    std::optional<Opcode> current_opcode() const;
+    const Number* history_entry(const TableState<Number>& state, std::size_t columns, std::uint64_t position) const;
+    Token predict_groups() const;
+    Number evaluate(const Plan& plan, const PlanExpression& expression) const;
+    void add_terms(const Plan& plan, Span out, Number value);
+    void run_plan(const Plan& plan);
+    void read_plan(const Plan& plan, const PlanOperation& operation);
+    bool predict_plan(const Plan& plan);
     Number dot(Span span) const;
     void add_to(Span out, Number value);
     void write(std::uint32_t table);
@@ -82,8 +109,14 @@ private:
     const Forward* forward_;
     std::vector<Number> factors_;  // of Forward::terms
     std::vector<Number> variables_;
-    std::vector<Token> tokens_;
+    std::vector<Token> tokens_;        // all so far, where no history is shared
+    std::span<const Token> history_;
+    std::uint64_t position_ = 0;       // of the next token
+    std::uint64_t prompt_end_ = 0;     // of the start token; 0 before it
     std::vector<TableState<Number>> states_;
+    PlanCache* plans_;
+    bool running_ = false;  // the start token has been fed
+    Token predicted_ = 0;
 };
 
 extern template class Engine<std::int64_t>;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "vm/machine.h"
 
 namespace hearth::vm {
 
@@ -29,6 +30,7 @@ private:
     std::uint32_t table_of(const Head& head, std::span<const Terms> values, std::uint32_t layer);
     std::uint32_t column_of(std::uint32_t table, const Terms& value);
     void groups();
+    void take_ranges(int half);
 
     const Model& model_;
     HeadMode mode_;
@@ -37,6 +39,7 @@ private:
     std::vector<std::uint32_t> current_;  // variable a slot stands for now
     std::vector<bool> from_embedding_;    // of variables: nothing but the embedding writes it
     std::uint32_t one_ = 0;
+    std::optional<std::uint32_t> fetch_;
     struct TableKey {
         TableInfo::Kind kind;
         Terms key, member;
@@ -177,6 +180,9 @@ void ForwardCompiler::heads(const Layer& layer, std::uint32_t index) {
         read.query_y = row(head.query_y);
         for (const Terms& value : values) read.columns.push_back(column_of(read.table, value));
         read.outs = std::move(outs);
+        if (mode_ == HeadMode::Auto && head.name == kFetchName) {
+            fetch_ = static_cast<std::uint32_t>(out_.operations.size());
+        }
         out_.operations.push_back(std::move(read));
         first = end;
     }
@@ -206,6 +212,16 @@ void ForwardCompiler::neurons(const Layer& layer, std::uint32_t index) {
         out_.operations.push_back(std::move(operation));
     }
     current_ = std::move(after);
+}
+
+// What a slot holds from a half layer on has a name and a range.
+void ForwardCompiler::take_ranges(int half) {
+    out_.ranges.resize(out_.variable_count);
+    for (const SlotUse& use : model_.uses) {
+        if (use.first_half != half) continue;
+        out_.ranges[current_[use.slot]] = use.range;
+        if (use.name == "cursor") out_.cursor = current_[use.slot];
+    }
 }
 
 // base + 2 v x - v^2, with v from the coefficient of x and of the constant.
@@ -270,11 +286,16 @@ Forward ForwardCompiler::run() {
     out_.position = current_[model_.position_slot];
     out_.square = current_[model_.square_slot];
     for (const Row& weights : model_.embedding) out_.embedding.push_back(row(weights));
+    out_.one = one_;
+    take_ranges(-1);
     for (std::uint32_t i = 0; i < model_.layers.size(); ++i) {
         heads(model_.layers[i], i);
+        take_ranges(static_cast<int>(2 * i));
         neurons(model_.layers[i], i);
+        take_ranges(static_cast<int>(2 * i + 1));
     }
     groups();
+    out_.fetch = fetch_.value_or(static_cast<std::uint32_t>(out_.operations.size()));
     return std::move(out_);
 }
 

@@ -64,6 +64,10 @@ enum class HeadMode : std::uint8_t { Auto, Hull };
 struct Forward {
     std::uint32_t variable_count = 0;
     std::uint32_t position = 0, square = 0;  // variables
+    std::uint32_t one = 0;
+    std::uint32_t fetch = 0;       // the operation that reads the opcode; the number of operations where there is none
+    std::uint32_t cursor = 0;      // number of the current instruction
+    std::vector<Interval> ranges;  // of variables
     std::vector<Term> terms;
     std::vector<Span> embedding;  // one a token
     std::vector<TableInfo> tables;

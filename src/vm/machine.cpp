@@ -129,7 +129,7 @@ void define_fetch(MachineParts& m) {
     m.cursor = g.sum(sums[0] + jump[0], "cursor");
     g.narrow(m.cursor, {0, kMaxInstructions});  // programs are checked to stay inside
     const Linear base = kInstructionTokens * m.cursor + g.one();
-    const std::vector<Linear> opcode = g.gather(base, {m.opcode_x, m.opcode_y}, "fetch opcode");
+    const std::vector<Linear> opcode = g.gather(base, {m.opcode_x, m.opcode_y}, kFetchName);
     const std::vector<std::pair<std::int64_t, std::int64_t>> points = circle_points();
     for (std::size_t i = 0; i < kOpcodeCount; ++i) {
         m.gates[i] = points[i].first * opcode[0] + points[i].second * opcode[1] - g.constant(kCircle - 1);

@@ -10,6 +10,9 @@ Graph build_machine();
 // The scores of all kinds of token stand apart by this; differences inside a kind are smaller.
 inline constexpr std::int64_t kKindScore = std::int64_t{1} << 20;
 
+// The look-up that brings the opcode; the forward pass is specialised behind it.
+inline constexpr std::string_view kFetchName = "fetch opcode";
+
 // Tokens that end a run of bytes, in the order of the number that chooses among them.
 inline constexpr std::array<Token, 8> kEnders = {token::kCommit, token::kSkip, token::kSep,  token::kSep2,
                                                  token::kHigh,   token::kJump, token::kCall, token::kReturn};

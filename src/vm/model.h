@@ -57,6 +57,7 @@ struct SlotUse {
     int first_half = 0;  // half layers: 2 l is attention of layer l, 2 l + 1 its neurons; -1: the embedding
     int last_half = 0;
     std::uint32_t slot = 0;
+    Interval range;
 };
 
 struct Model {

@@ -208,7 +208,8 @@ void Scheduler::colour() {
             }
             slot_[static_cast<std::size_t>(dim)] = static_cast<std::int32_t>(slot);
             model_.uses.push_back({dims_[static_cast<std::size_t>(dim)].name, half,
-                                   std::min(last_read_[static_cast<std::size_t>(dim)], last_half_), slot});
+                                   std::min(last_read_[static_cast<std::size_t>(dim)], last_half_), slot,
+                                   dims_[static_cast<std::size_t>(dim)].range});
         }
     }
 }
