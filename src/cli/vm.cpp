@@ -4,14 +4,19 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "cli/model_options.h"
 #include "cli/vm_source.h"
+#include "machine/machine.h"
 
 namespace hearth {
 
 namespace {
 
 constexpr Positional kPositionals[] = {
-    {.name = "VERB", .kind = ValueKind::Choice, .help = "What to do.", .choices = "run|build|disasm|trace"},
+    {.name = "VERB",
+     .kind = ValueKind::Choice,
+     .help = "What to do.",
+     .choices = "run|build|disasm|trace|verify|bench"},
     {.name = "FILE", .kind = ValueKind::File, .required = false, .help = "The program: a .c, .wasm or .vm file."}};
 constexpr Option kOptions[] = {
     {.name = "input", .kind = ValueKind::Text, .value_name = "TEXT", .help = "What the program is given to read."},
@@ -32,11 +37,17 @@ constexpr Option kOptions[] = {
     {.name = "batch",
      .kind = ValueKind::File,
      .value_name = "LIST",
-     .help = "Run many: lines FILE, tab, INPUT; one line of JSON each."}};
+     .help = "Run many: lines FILE, tab, INPUT; one line of JSON each."},
+    {.name = "trace",
+     .kind = ValueKind::File,
+     .value_name = "FILE",
+     .help = "The trace to verify, as `vm trace` prints it; without it, the machine's own."},
+    kThreadsOption};
 constexpr Example kExamples[] = {
     {"hearth vm run hello.c --input World", "Compile a C program and execute it in the model."},
     {"hearth vm build hello.c -o hello.vm", "Compile once."},
-    {"hearth vm disasm hello.vm", "Show the machine program."}};
+    {"hearth vm disasm hello.vm", "Show the machine program."},
+    {"hearth vm verify sudoku.vm --input 53..7....", "Ask the model at every position of the trace."}};
 
 Result<std::string> needed_file(const Arguments& arguments) {
     if (const std::optional<std::string> path = arguments.positional(1)) return *path;
@@ -92,7 +103,8 @@ Status run_vm(const Arguments& arguments, Session& session) {
     if (verb == "build") return run_build(arguments, session);
     if (verb == "disasm") return run_disasm(arguments, session);
     if (verb == "trace") return run_trace(arguments, session);
-    return Error{ErrorCode::Usage, "vm: unknown verb '" + verb + "' (run, build, disasm, trace)"};
+    if (verb == "verify") return vm_verify(arguments, session);
+    return vm_bench(arguments, session);
 }
 
 }  // namespace
@@ -104,6 +116,15 @@ Result<vm::RunLimits> vm_limits(const Arguments& arguments) {
     const std::optional<float> seconds = TRY(arguments.real("max-seconds"));
     if (seconds) limits.max_seconds = static_cast<double>(*seconds);
     return limits;
+}
+
+Result<std::size_t> vm_threads(const Arguments& arguments, const Session& session) {
+    const std::size_t threads = TRY(threads_option(arguments, session.environment));
+    return threads == 0 ? detect_machine().recommended_threads : threads;
+}
+
+vm::HeadMode vm_heads(const Arguments& arguments) {
+    return arguments.text("heads").value_or("auto") == "hull" ? vm::HeadMode::Hull : vm::HeadMode::Auto;
 }
 
 const Command kVmCommand = {

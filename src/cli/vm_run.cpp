@@ -7,7 +7,7 @@
 #include "cli/interrupt.h"
 #include "cli/vm.h"
 #include "cli/vm_source.h"
-#include "vm/transformer.h"
+#include "vm/speculate.h"
 
 namespace hearth {
 
@@ -43,13 +43,13 @@ Json report_json(const vm::Program& program, const vm::RunReport& report) {
 // Who executes, made once for all programs of a call.
 class Executor {
 public:
-    static Result<Executor> create(const Arguments& arguments) {
+    static Result<Executor> create(const Arguments& arguments, const Session& session) {
         Executor made;
         made.engine_ = arguments.text("engine").value_or("int64");
         made.speculates_ = arguments.flag("speculate");
         if (made.engine_ == "native") return made;
-        const bool hull = arguments.text("heads").value_or("auto") == "hull";
-        made.transformer_ = vm::build_transformer(hull ? vm::HeadMode::Hull : vm::HeadMode::Auto);
+        made.transformer_ = vm::build_transformer(vm_heads(arguments));
+        if (made.speculates_) made.pool_ = std::make_unique<ThreadPool>(TRY(vm_threads(arguments, session)));
         return made;
     }
     Result<vm::RunReport> run(const vm::Program& program, std::string_view input, const vm::RunLimits& limits) const {
@@ -62,12 +62,13 @@ private:
     template <typename Number>
     Result<vm::RunReport> run_in(const vm::Program& program, std::string_view input,
                                  const vm::RunLimits& limits) const {
-        const vm::PreparedProgram<Number> prepared(*transformer_, program);
-        return speculates_ ? prepared.speculate(input, limits) : prepared.generate(input, limits);
+        if (speculates_) return vm::run_speculatively<Number>(*transformer_, program, input, limits, *pool_);
+        return vm::PreparedProgram<Number>(*transformer_, program).generate(input, limits);
     }
     std::string engine_;
     bool speculates_ = false;
     std::unique_ptr<vm::Transformer> transformer_;
+    std::unique_ptr<ThreadPool> pool_;
 };
 
 Result<vm::RunReport> execute(const Arguments& arguments, Session& session, const Executor& executor,
@@ -83,7 +84,7 @@ Result<vm::RunReport> execute(const Arguments& arguments, Session& session, cons
 
 Status run_batch(const Arguments& arguments, Session& session, const std::string& list_path) {
     const std::string list = TRY(read_text_file(list_path));
-    const Executor executor = TRY(Executor::create(arguments));
+    const Executor executor = TRY(Executor::create(arguments, session));
     std::size_t begin = 0;
     while (begin < list.size()) {
         const std::size_t end = std::min(list.find('\n', begin), list.size());
@@ -115,7 +116,7 @@ Status vm_run(const Arguments& arguments, Session& session) {
     const std::optional<std::string> path = arguments.positional(1);
     if (!path) return Error{ErrorCode::Usage, "vm run: which program? (FILE or --batch LIST)"};
     const vm::Program program = TRY(load_vm_program(*path));
-    const Executor executor = TRY(Executor::create(arguments));
+    const Executor executor = TRY(Executor::create(arguments, session));
     const vm::RunReport report =
         TRY(execute(arguments, session, executor, program, arguments.text("input").value_or("")));
     if (arguments.flag("json")) {

@@ -90,7 +90,8 @@ private:
     void take(Token token);
     void begin_token(Token token);
     Token token_at(std::uint64_t position) const {
-        return history_.empty() ? tokens_[static_cast<std::size_t>(position)] : history_[static_cast<std::size_t>(position)];
+        return history_.empty() ? tokens_[static_cast<std::size_t>(position)]
+                                : history_[static_cast<std::size_t>(position)];
     }
     std::optional<Opcode> current_opcode() const;
     const Number* history_entry(const TableState<Number>& state, std::size_t columns, std::uint64_t position) const;
@@ -109,10 +110,10 @@ private:
     const Forward* forward_;
     std::vector<Number> factors_;  // of Forward::terms
     std::vector<Number> variables_;
-    std::vector<Token> tokens_;        // all so far, where no history is shared
+    std::vector<Token> tokens_;  // all so far, where no history is shared
     std::span<const Token> history_;
-    std::uint64_t position_ = 0;       // of the next token
-    std::uint64_t prompt_end_ = 0;     // of the start token; 0 before it
+    std::uint64_t position_ = 0;    // of the next token
+    std::uint64_t prompt_end_ = 0;  // of the start token; 0 before it
     std::vector<TableState<Number>> states_;
     PlanCache* plans_;
     bool running_ = false;  // the start token has been fed

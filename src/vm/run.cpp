@@ -18,6 +18,16 @@ bool RunWatch::go_on(std::uint64_t tokens) {
     return stopped_by_.empty();
 }
 
+bool RunReport::book(Token token) {
+    trace_hash.add(token);
+    ++tokens;
+    if (is_output(token)) output.push_back(static_cast<char>(token - token::kOut));
+    if (!is_stop(token)) return true;
+    halted = true;
+    if (token != token::kHalt) trap = static_cast<TrapKind>(token - token::kTrap);
+    return false;
+}
+
 Result<RunReport> run_native(const Program& program, std::string_view input, const RunLimits& limits,
                              const std::function<void(std::span<const Token>)>& sink) {
     TRY(check_input(program, input));

@@ -30,6 +30,8 @@ struct RunReport {
     std::optional<TrapKind> trap;
     std::uint32_t pc = 0;    // where it stopped
     std::string stopped_by;  // which limit, when it did not stop by itself
+
+    bool book(Token token);  // one more generated token; false when it is the last
 };
 
 // Watches the limits of a run.

@@ -27,9 +27,6 @@ public:
 
     // Generates token by token.
     Result<RunReport> generate(std::string_view input, const RunLimits& limits) const;
-    // The native interpreter drafts, the model checks every token of it; the first difference ends the draft and the
-    // model goes on alone. The answer is the model's in any case.
-    Result<RunReport> speculate(std::string_view input, const RunLimits& limits) const;
 
     std::uint64_t prefix_tokens() const { return prefix_.size(); }
 
@@ -43,19 +40,5 @@ private:
 
 extern template class PreparedProgram<std::int64_t>;
 extern template class PreparedProgram<double>;
-
-struct Mismatch {
-    std::uint64_t position = 0;
-    Token expected = 0;  // what the trace says
-    Token predicted = 0;
-    std::string state;  // instruction and operands there, in words
-};
-
-struct VerifyReport {
-    std::uint64_t positions = 0;  // compared
-    double seconds = 0;
-    std::optional<Mismatch> mismatch;
-    TraceHash trace_hash;
-};
 
 }  // namespace hearth::vm

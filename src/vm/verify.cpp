@@ -127,7 +127,8 @@ Result<std::vector<Token>> parse_trace(std::string_view text) {
         while (end < text.size() && !is_space(text[end])) ++end;
         const auto found = names.find(std::string(text.substr(i, end - i)));
         if (found == names.end()) {
-            return Error{ErrorCode::InvalidModel, "trace: unknown token '" + std::string(text.substr(i, std::min<std::size_t>(end - i, 40))) +
+            return Error{ErrorCode::InvalidModel, "trace: unknown token '" +
+                                                      std::string(text.substr(i, std::min<std::size_t>(end - i, 40))) +
                                                       "' at position " + std::to_string(tokens.size())};
         }
         tokens.push_back(found->second);
