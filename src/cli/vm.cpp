@@ -7,17 +7,22 @@
 #include "cli/model_options.h"
 #include "cli/vm_source.h"
 #include "machine/machine.h"
+#include "vm/draw.h"
+#include "vm/model_file.h"
+#include "vm/transformer.h"
 
 namespace hearth {
 
 namespace {
 
-constexpr Positional kPositionals[] = {
-    {.name = "VERB",
-     .kind = ValueKind::Choice,
-     .help = "What to do.",
-     .choices = "run|build|disasm|trace|verify|bench"},
-    {.name = "FILE", .kind = ValueKind::File, .required = false, .help = "The program: a .c, .wasm or .vm file."}};
+constexpr Positional kPositionals[] = {{.name = "VERB",
+                                        .kind = ValueKind::Choice,
+                                        .help = "What to do.",
+                                        .choices = "run|build|disasm|trace|verify|bench|model|draw"},
+                                       {.name = "FILE",
+                                        .kind = ValueKind::File,
+                                        .required = false,
+                                        .help = "The program: a .c, .wasm or .vm file; for model, a file of weights."}};
 constexpr Option kOptions[] = {
     {.name = "input", .kind = ValueKind::Text, .value_name = "TEXT", .help = "What the program is given to read."},
     {.name = "output", .letter = 'o', .kind = ValueKind::File, .value_name = "FILE", .help = "The file to write."},
@@ -32,6 +37,12 @@ constexpr Option kOptions[] = {
      .default_text = "auto",
      .choices = "auto|hull"},
     {.name = "speculate", .help = "Let the machine itself draft and the model check every token."},
+    {.name = "specialize", .help = "Bake the program's instructions into weights of its own (small programs)."},
+    {.name = "snapshot",
+     .kind = ValueKind::File,
+     .value_name = "FILE",
+     .help = "Where to keep a run that a limit stopped."},
+    {.name = "resume", .kind = ValueKind::File, .value_name = "FILE", .help = "Go on with a run that was kept."},
     {.name = "max-tokens", .kind = ValueKind::Whole, .value_name = "N", .help = "Stop after N generated tokens."},
     {.name = "max-seconds", .kind = ValueKind::Real, .value_name = "S", .help = "Stop after S seconds."},
     {.name = "batch",
@@ -97,6 +108,47 @@ Status run_trace(const Arguments& arguments, Session& session) {
     return {};
 }
 
+// One line a head: what it is and why; or a file of the weights, or what such a file holds.
+Status run_model(const Arguments& arguments, Session& session) {
+    Console& console = session.console;
+    vm::Model model = vm::build_transformer(vm::HeadMode::Auto)->model;
+    if (const std::optional<std::string> path = arguments.positional(1)) {
+        const std::string content = TRY(read_file(*path, std::size_t{256} << 20));
+        const std::span<const std::byte> bytes = std::as_bytes(std::span(content));
+        if (!vm::is_model_file(bytes)) {
+            const vm::UpstreamModel other = TRY(vm::read_upstream(bytes));
+            console.print_line(*path + ": V=" + std::to_string(other.vocabulary) + " D=" + std::to_string(other.width) +
+                               " L=" + std::to_string(other.layers) + " H=" + std::to_string(other.heads) +
+                               " F=" + std::to_string(other.neurons) + ", stop " +
+                               other.spellings[static_cast<std::size_t>(other.stop)] + ", " +
+                               std::to_string(other.non_zero()) + " weights are not zero");
+            return {};
+        }
+        model = TRY(vm::read_model(bytes));
+    }
+    if (const std::optional<std::string> out = arguments.text("output")) {
+        return write_file_atomically(*out, vm::write_model(model));
+    }
+    console.print_line("V=" + std::to_string(model.embedding.size()) + " D=" + std::to_string(model.width) +
+                       " L=" + std::to_string(model.layers.size()) + " H=" + std::to_string(model.head_count) +
+                       " F=" + std::to_string(model.neuron_count));
+    for (std::size_t l = 0; l < model.layers.size(); ++l) {
+        for (const vm::Head& head : model.layers[l].heads) {
+            console.print_line("layer " + std::to_string(l) + "  " + std::string(vm::head_kind_name(head.kind)) + "  " +
+                               head.name + ": " + head.proof);
+        }
+    }
+    return {};
+}
+
+Status run_draw(const Arguments& arguments, Session& session) {
+    const std::string svg = vm::draw_svg(vm::build_transformer(vm::HeadMode::Auto)->model);
+    const std::optional<std::string> out = arguments.text("output");
+    if (out) return write_file_atomically(*out, std::as_bytes(std::span(svg)));
+    session.console.print(svg);
+    return {};
+}
+
 Status run_vm(const Arguments& arguments, Session& session) {
     const std::string verb = *arguments.positional(0);
     if (verb == "run") return vm_run(arguments, session);
@@ -104,6 +156,8 @@ Status run_vm(const Arguments& arguments, Session& session) {
     if (verb == "disasm") return run_disasm(arguments, session);
     if (verb == "trace") return run_trace(arguments, session);
     if (verb == "verify") return vm_verify(arguments, session);
+    if (verb == "model") return run_model(arguments, session);
+    if (verb == "draw") return run_draw(arguments, session);
     return vm_bench(arguments, session);
 }
 

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "base/json.h"
+#include "base/mapped_file.h"
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
@@ -47,26 +48,52 @@ public:
         Executor made;
         made.engine_ = arguments.text("engine").value_or("int64");
         made.speculates_ = arguments.flag("speculate");
+        made.snapshot_ = arguments.text("snapshot").value_or("");
+        made.resume_ = arguments.text("resume").value_or("");
+        const bool plain = made.engine_ != "native" && !made.speculates_ && vm_heads(arguments) == vm::HeadMode::Auto;
+        if (!plain && !(made.snapshot_.empty() && made.resume_.empty())) {
+            return Error{ErrorCode::Usage, "vm run: snapshots are of the model generating by itself"};
+        }
         if (made.engine_ == "native") return made;
-        made.transformer_ = vm::build_transformer(vm_heads(arguments));
+        made.heads_ = vm_heads(arguments);
+        made.specializes_ = arguments.flag("specialize");
+        if (!made.specializes_) made.transformer_ = vm::build_transformer(made.heads_);
         if (made.speculates_) made.pool_ = std::make_unique<ThreadPool>(TRY(vm_threads(arguments, session)));
         return made;
     }
     Result<vm::RunReport> run(const vm::Program& program, std::string_view input, const vm::RunLimits& limits) const {
-        if (transformer_ == nullptr) return vm::run_native(program, input, limits);
-        if (engine_ == "float64") return run_in<double>(program, input, limits);
-        return run_in<std::int64_t>(program, input, limits);
+        if (engine_ == "native") return vm::run_native(program, input, limits);
+        std::unique_ptr<vm::Transformer> own;
+        if (specializes_) own = TRY(vm::build_specialized(program, heads_));
+        const vm::Transformer& transformer = own != nullptr ? *own : *transformer_;
+        if (engine_ == "float64") return run_in<double>(transformer, program, input, limits);
+        return run_in<std::int64_t>(transformer, program, input, limits);
     }
 
 private:
     template <typename Number>
-    Result<vm::RunReport> run_in(const vm::Program& program, std::string_view input,
+    Result<vm::RunReport> run_in(const vm::Transformer& transformer, const vm::Program& program, std::string_view input,
                                  const vm::RunLimits& limits) const {
-        if (speculates_) return vm::run_speculatively<Number>(*transformer_, program, input, limits, *pool_);
-        return vm::PreparedProgram<Number>(*transformer_, program).generate(input, limits);
+        if (speculates_) return vm::run_speculatively<Number>(transformer, program, input, limits, *pool_);
+        vm::Generation<Number> generation = TRY(begin<Number>(transformer, program, input));
+        generation.run(limits);
+        if (!snapshot_.empty() && !generation.report().halted) {
+            TRY(write_file_atomically(snapshot_, generation.save(program)));
+        }
+        return generation.report();
+    }
+    template <typename Number>
+    Result<vm::Generation<Number>> begin(const vm::Transformer& transformer, const vm::Program& program,
+                                         std::string_view input) const {
+        if (resume_.empty()) return vm::PreparedProgram<Number>(transformer, program).begin(input);
+        const std::string content = TRY(read_file(resume_, std::size_t{4} << 30));
+        return vm::Generation<Number>::load(transformer, program, std::as_bytes(std::span(content)));
     }
     std::string engine_;
+    vm::HeadMode heads_ = vm::HeadMode::Auto;
     bool speculates_ = false;
+    bool specializes_ = false;
+    std::string snapshot_, resume_;
     std::unique_ptr<vm::Transformer> transformer_;
     std::unique_ptr<ThreadPool> pool_;
 };

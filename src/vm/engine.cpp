@@ -31,9 +31,6 @@ double whole_quotient(double a, double b) {
     return std::floor(a / b);
 }
 
-constexpr std::size_t kRing = 32;  // of Recent tables; reaches are at most 16
-constexpr std::int64_t kKeyLimit = std::int64_t{1} << 27;
-
 }  // namespace
 
 template <typename Number>

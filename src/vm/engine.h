@@ -8,11 +8,16 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
+#include "vm/byte_stream.h"
 #include "vm/forward.h"
 #include "vm/hull.h"
 #include "vm/plan.h"
 
 namespace hearth::vm {
+
+inline constexpr std::size_t kRing = 32;  // entries of Recent tables; their reach is at most 16
+inline constexpr std::int64_t kKeyLimit = std::int64_t{1} << 27;
 
 // Entries by integer key, in pages made when first written; what was never written reads as zero.
 template <typename Number>
@@ -32,6 +37,7 @@ public:
     }
     std::size_t page_count() const { return pages_.size(); }
     const Number* page(std::size_t index) const { return pages_[index].get(); }
+    Number* make_page(std::size_t index) { return write(std::uint64_t{index} << kPageBits); }
     std::size_t page_numbers() const { return columns_ << kPageBits; }
     KeyedTable clone() const {
         KeyedTable copy(columns_);
@@ -51,6 +57,8 @@ private:
     std::vector<std::unique_ptr<Number[]>> pages_;
 };
 
+inline constexpr std::uint32_t kMaxKeyPages = static_cast<std::uint32_t>(kKeyLimit >> 10);
+
 // What a table of the forward pass has seen so far.
 template <typename Number>
 struct TableState {
@@ -69,6 +77,10 @@ public:
     Engine clone() const;  // the same state, to go on from separately
     // The tokens to come are `history`, which the caller keeps: engines of one trace share it.
     void share_history(std::span<const Token> history) { history_ = history; }
+
+    // The whole state as bytes, and back; only of engines without hulls and without a shared history.
+    void save(ByteWriter& out) const;
+    Status load(ByteReader& in);
 
     // Takes the token at the next position in. Gives no answer: predict() does.
     void feed(Token token);

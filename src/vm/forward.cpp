@@ -99,6 +99,7 @@ std::uint32_t ForwardCompiler::table_of(const Head& head, std::span<const Terms>
     TableKey key{TableInfo::Kind::Hull, rename(head.key), rename(head.member), 0, head.tie, layer};
     if (mode_ == HeadMode::Auto) {
         switch (head.kind) {
+            case HeadKind::PassThrough:
             case HeadKind::Gather: {
                 key.kind = TableInfo::Kind::History;
                 if (std::all_of(values.begin(), values.end(), [&](const Terms& v) { return is_embedding_only(v); })) {

@@ -116,6 +116,64 @@ void define_runs(MachineParts& m) {
     m.upper_high = g.choose(ended[2], upper[1], "upper high");
 }
 
+namespace {
+
+void set_gates(MachineParts& m, const Linear& x, const Linear& y) {
+    const std::vector<std::pair<std::int64_t, std::int64_t>> points = circle_points();
+    for (std::size_t i = 0; i < kOpcodeCount; ++i) {
+        m.gates[i] = points[i].first * x + points[i].second * y - m.graph.constant(kCircle - 1);
+    }
+}
+
+void fetch_from_prompt(MachineParts& m) {
+    Graph& g = m.graph;
+    const Linear base = kInstructionTokens * m.cursor + g.one();
+    const std::vector<Linear> opcode = g.gather(base, {m.opcode_x, m.opcode_y}, kFetchName);
+    set_gates(m, opcode[0], opcode[1]);
+    const std::vector<Linear> ad = g.gather(base + g.constant(4), {m.run_low, m.run_high}, "fetch a and d");
+    m.field_a = ad[0];
+    m.field_d = ad[1];
+    m.field_b = g.gather(base + g.constant(6), {m.run_low}, "fetch b")[0];
+    const std::vector<Linear> imm = g.gather(base + g.constant(10), {m.run_low, m.run_high}, "fetch immediate");
+    m.immediate = imm[0] + 65536 * imm[1];
+}
+
+// f(cursor) = f(0) + sum over i of (f(i) - f(i - 1)) [cursor >= i]; all fields share the steps.
+void fetch_baked(MachineParts& m) {
+    Graph& g = m.graph;
+    const std::vector<Instruction>& code = m.baked->code;
+    const std::vector<std::pair<std::int64_t, std::int64_t>> points = circle_points();
+    const auto fields = [&](const Instruction& i) {
+        const auto& point = points[static_cast<std::size_t>(i.opcode)];
+        return std::array<std::int64_t, 6>{point.first, point.second, i.d, i.a, i.b, std::int64_t{i.imm}};
+    };
+    constexpr std::array<std::string_view, 6> kNames = {"opcode x", "opcode y", "field d", "field a", "field b", "imm"};
+    std::array<Linear, 6> tables;
+    std::array<std::int64_t, 6> before = {};
+    std::array<Interval, 6> ranges = {};
+    for (std::size_t i = 0; i < code.size(); ++i) {
+        const Linear reached =
+            i == 0 ? g.one() : g.step(m.cursor - g.constant(static_cast<std::int64_t>(i)), "at " + std::to_string(i));
+        const std::array<std::int64_t, 6> now = fields(code[i]);
+        for (std::size_t k = 0; k < 6; ++k) {
+            tables[k] += (now[k] - before[k]) * reached;
+            ranges[k] = {std::min(ranges[k].low, now[k]), std::max(ranges[k].high, now[k])};
+        }
+        before = now;
+    }
+    for (std::size_t k = 0; k < 6; ++k) {
+        tables[k] = g.sum(tables[k], "baked " + std::string(kNames[k]));
+        if (!tables[k].terms().empty() && tables[k] != g.one()) g.narrow(tables[k], ranges[k]);
+    }
+    set_gates(m, tables[0], tables[1]);
+    m.field_d = tables[2];
+    m.field_a = tables[3];
+    m.field_b = tables[4];
+    m.immediate = tables[5];
+}
+
+}  // namespace
+
 void define_fetch(MachineParts& m) {
     Graph& g = m.graph;
     const std::vector<Linear> sums = g.running_sum({m.ends, m.nesting, m.is_const}, "counts");
@@ -128,18 +186,11 @@ void define_fetch(MachineParts& m) {
     m.started = jump[1];
     m.cursor = g.sum(sums[0] + jump[0], "cursor");
     g.narrow(m.cursor, {0, kMaxInstructions});  // programs are checked to stay inside
-    const Linear base = kInstructionTokens * m.cursor + g.one();
-    const std::vector<Linear> opcode = g.gather(base, {m.opcode_x, m.opcode_y}, kFetchName);
-    const std::vector<std::pair<std::int64_t, std::int64_t>> points = circle_points();
-    for (std::size_t i = 0; i < kOpcodeCount; ++i) {
-        m.gates[i] = points[i].first * opcode[0] + points[i].second * opcode[1] - g.constant(kCircle - 1);
+    if (m.baked != nullptr) {
+        fetch_baked(m);
+    } else {
+        fetch_from_prompt(m);
     }
-    const std::vector<Linear> ad = g.gather(base + g.constant(4), {m.run_low, m.run_high}, "fetch a and d");
-    m.field_a = ad[0];
-    m.field_d = ad[1];
-    m.field_b = g.gather(base + g.constant(6), {m.run_low}, "fetch b")[0];
-    const std::vector<Linear> imm = g.gather(base + g.constant(10), {m.run_low, m.run_high}, "fetch immediate");
-    m.immediate = imm[0] + 65536 * imm[1];
     const Linear moved = g.latest(m.is_frame, {m.upper_run - g.constant(kFirstFrame)}, "frame")[0];
     m.frame = g.sum(moved + g.constant(kFirstFrame), "frame pointer");
     g.narrow(m.frame, {0, kStackLimit});  // a call beyond the limit traps
@@ -231,8 +282,9 @@ void define_memory(MachineParts& m) {
     g.narrow(m.memory_byte, {0, 255});
 }
 
-Graph build_machine() {
+Graph build_machine(const Program* baked) {
     MachineParts machine;
+    machine.baked = baked;
     define_inputs(machine);
     define_runs(machine);
     define_fetch(machine);

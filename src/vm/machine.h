@@ -2,10 +2,14 @@
 #pragma once
 
 #include "vm/expression.h"
+#include "vm/program.h"
 
 namespace hearth::vm {
 
-Graph build_machine();
+// The machine for every program; or, with one baked in, for that program alone: its instructions become steps of the
+// cursor, two neurons an instruction, and leave the prompt.
+Graph build_machine(const Program* baked = nullptr);
+inline constexpr std::size_t kMaxBaked = 2048;  // instructions of a program to bake in
 
 // The scores of all kinds of token stand apart by this; differences inside a kind are smaller.
 inline constexpr std::int64_t kKindScore = std::int64_t{1} << 20;

@@ -9,6 +9,7 @@ namespace hearth::vm {
 
 struct MachineParts {
     Graph graph;
+    const Program* baked = nullptr;
 
     // Inputs.
     Linear byte, is_byte;

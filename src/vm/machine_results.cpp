@@ -120,8 +120,9 @@ TwoStep two_step(MachineParts& m, const Comparison& c) {
     s.first_number = g.choose(multiply_first, lower, "product carry") +
                      g.choose(high_second, upper + m.previous_run, "upper product carry");
     s.divisor_less_one = (k32 - 1) * (multiply_first + high_second);
-    s.second = g.choose(multiply_second, lower - k32 * m.previous_run, "product low") +
-               g.choose(high_third, upper + m.before_previous - k32 * m.previous_run, "product high");
+    s.second =
+        g.product_within(lower - k32 * m.previous_run, multiply_second, {0, k32 - 1}, "product low") +
+        g.product_within(upper + m.before_previous - k32 * m.previous_run, high_third, {0, k32 - 1}, "product high");
     // Division.
     const Linear is_signed = m.is({DivS32, RemS32});
     const Linear a_minus = g.both(is_signed, c.a_negative32, "dividend negative");

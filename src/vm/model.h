@@ -19,6 +19,7 @@ using Row = std::vector<Weight>;
 
 // What a head's arg-max comes down to, so that it need not be searched for. `proof` says why.
 enum class HeadKind : std::uint8_t {
+    Unused,       // nobody reads its result
     Search,       // the general case: a convex hull
     PassThrough,  // always itself
     Gather,       // the entry at the position asked for
@@ -71,6 +72,13 @@ struct Model {
     std::vector<Row> logits;  // one a token
     std::vector<SlotUse> uses;
 };
+
+// What a head's weights make it; `proof` says why. Search where nothing simpler can be shown.
+struct Classification {
+    HeadKind kind = HeadKind::Search;
+    std::string proof;
+};
+Classification classify_head(const Model& model, std::size_t layer, std::size_t head);
 
 // A list schedule: every look-up and product in the first half layer where all it reads is there; slots are reused.
 // The same graph always gives the same model.

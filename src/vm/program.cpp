@@ -103,11 +103,12 @@ Status check_input(const Program& program, std::string_view input) {
     return {};
 }
 
-std::vector<Token> prompt_program(const Program& program) {
+std::vector<Token> prompt_program(const Program& program, PromptCode code) {
     std::vector<Token> tokens;
     tokens.reserve(program.code.size() * kInstructionTokens + program.absolute.size() * 6 + 16);
     tokens.push_back(token::kBegin);
     for (const Instruction& instruction : program.code) {
+        if (code == PromptCode::Baked) break;
         tokens.push_back(static_cast<Token>(token::kOpcode + static_cast<Token>(instruction.opcode)));
         push_number(tokens, instruction.d, 2);
         push_number(tokens, instruction.a, 2);

@@ -43,7 +43,8 @@ Status check_program(const Program& program);
 Status check_input(const Program& program, std::string_view input);
 
 // The prompt: program, constants and memory. `prompt_input` is what follows for one input.
-std::vector<Token> prompt_program(const Program& program);
+enum class PromptCode : std::uint8_t { Listed, Baked };  // Baked: the instructions are in the weights
+std::vector<Token> prompt_program(const Program& program, PromptCode code = PromptCode::Listed);
 std::vector<Token> prompt_input(const Program& program, std::string_view input);
 
 std::vector<std::byte> write_program(const Program& program);

@@ -251,21 +251,6 @@ Head Scheduler::head(const LookUp& l, int group, std::size_t first_value) const 
         head.value[i] = row(l.values[first_value + i]);
         head.out[i] = routes(l.results[first_value + i]);
     }
-    if (l.tie == Tie::Sum) {
-        head.kind = HeadKind::RunningSum;
-        head.proof = "every key is (0, 0): all scores are equal, the result is the sum of all values so far";
-    } else if (l.key == graph_.position()) {
-        head.kind = HeadKind::Gather;
-        head.proof = "score = q^2 - (q - s)^2 with integer q and s: the entry at s = q; the nearest one outside [0, t]";
-    } else if (l.key.terms().empty()) {
-        head.kind = HeadKind::LatestOfClass;
-        head.proof = "scores are 0 for the class and the first token, -2^60 for all others; the latest of equals wins";
-    } else {
-        head.kind = HeadKind::LatestByKey;
-        head.proof =
-            "score = q^2 - (q - k)^2 with integer q and k, -2^60 more outside the class: k = q beats k != q by "
-            "at least 1; the latest of equal keys wins; a key that was never written is not relied upon";
-    }
     return head;
 }
 
@@ -330,6 +315,13 @@ Model Scheduler::run() {
     find_reads();
     colour();
     emit();
+    for (std::size_t l = 0; l < model_.layers.size(); ++l) {
+        for (std::size_t i = 0; i < model_.layers[l].heads.size(); ++i) {
+            Classification found = classify_head(model_, l, i);
+            model_.layers[l].heads[i].kind = found.kind;
+            model_.layers[l].heads[i].proof = std::move(found.proof);
+        }
+    }
     return std::move(model_);
 }
 
@@ -337,18 +329,6 @@ Model Scheduler::run() {
 
 Model schedule(const Graph& graph) {
     return Scheduler(graph).run();
-}
-
-std::string_view head_kind_name(HeadKind kind) {
-    switch (kind) {
-        case HeadKind::Search: return "search";
-        case HeadKind::PassThrough: return "pass-through";
-        case HeadKind::Gather: return "gather";
-        case HeadKind::LatestOfClass: return "latest of class";
-        case HeadKind::RunningSum: return "running sum";
-        case HeadKind::LatestByKey: return "latest by key";
-    }
-    return "";
 }
 
 }  // namespace hearth::vm

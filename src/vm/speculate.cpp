@@ -11,7 +11,7 @@ Result<RunReport> run_speculatively(const Transformer& transformer, const Progra
     constexpr std::uint64_t kDraft = 1 << 18;
     RunWatch watch(limits);
     RunReport report;
-    std::vector<Token> prompt = prompt_program(program);
+    std::vector<Token> prompt = prompt_program(program, transformer.prompt_code);
     const std::vector<Token> last = prompt_input(program, input);
     prompt.insert(prompt.end(), last.begin(), last.end());
     report.prompt_tokens = prompt.size();

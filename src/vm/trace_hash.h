@@ -16,6 +16,8 @@ public:
         for (const Token token : tokens) add(token);
     }
     std::uint64_t value() const { return mix64(value_); }
+    std::uint64_t state() const { return value_; }  // to go on from in another process
+    void set_state(std::uint64_t state) { value_ = state; }
     std::string text() const {
         std::string digits(16, '0');
         std::uint64_t rest = value();

@@ -8,25 +8,43 @@ namespace {
 
 constexpr std::uint64_t kWatchTokens = 4096;  // between two looks at the limits
 
-}  // namespace
-
-std::unique_ptr<Transformer> build_transformer(HeadMode mode) {
+std::unique_ptr<Transformer> build(const Program* baked, HeadMode mode) {
     auto made = std::make_unique<Transformer>();
-    made->graph = build_machine();
+    made->graph = build_machine(baked);
+    made->prompt_code = baked == nullptr ? PromptCode::Listed : PromptCode::Baked;
     made->model = schedule(made->graph);
     made->forward = compile_forward(made->model, mode);
     made->plans = std::make_unique<PlanCache>(made->forward);
     return made;
 }
 
+}  // namespace
+
+std::unique_ptr<Transformer> build_transformer(HeadMode mode) {
+    return build(nullptr, mode);
+}
+
+Result<std::unique_ptr<Transformer>> build_specialized(const Program& program, HeadMode mode) {
+    if (program.code.size() > kMaxBaked) {
+        return Error{ErrorCode::Usage, "a program of " + std::to_string(program.code.size()) +
+                                           " instructions is too large for the weights (at most " +
+                                           std::to_string(kMaxBaked) + ")"};
+    }
+    return build(&program, mode);
+}
+
 template <typename Number>
 PreparedProgram<Number>::PreparedProgram(const Transformer& transformer, const Program& program)
-    : program_(&program), prefix_(prompt_program(program)), engine_(transformer.forward, transformer.plans.get()) {
+    : program_(&program),
+      prefix_(prompt_program(program, transformer.prompt_code)),
+      engine_(transformer.forward, transformer.plans.get()) {
     for (const Token token : prefix_) engine_.feed(token);
 }
 
 template <typename Number>
-Engine<Number> PreparedProgram<Number>::begin(std::string_view input, RunReport& report) const {
+Result<Generation<Number>> PreparedProgram<Number>::begin(std::string_view input) const {
+    TRY(check_input(*program_, input));
+    RunReport report;
     Engine<Number> engine = engine_.clone();
     report.trace_hash.add(prefix_);
     for (const Token token : prompt_input(*program_, input)) {
@@ -34,27 +52,32 @@ Engine<Number> PreparedProgram<Number>::begin(std::string_view input, RunReport&
         report.trace_hash.add(token);
     }
     report.prompt_tokens = engine.position();
-    return engine;
+    return Generation<Number>(std::move(engine), std::move(report));
 }
 
 template <typename Number>
 Result<RunReport> PreparedProgram<Number>::generate(std::string_view input, const RunLimits& limits) const {
-    TRY(check_input(*program_, input));
-    RunWatch watch(limits);
-    RunReport report;
-    Engine<Number> engine = begin(input, report);
-    while (report.tokens % kWatchTokens != 0 || watch.go_on(report.tokens)) {
-        if (report.tokens >= limits.max_tokens && !watch.go_on(report.tokens)) break;
-        const Token next = engine.predict();
-        if (!report.book(next)) break;
-        engine.feed(next);
-    }
-    report.pc = engine.cursor();
-    report.seconds = watch.seconds();
-    report.stopped_by = watch.stopped_by();
-    return report;
+    Generation<Number> generation = TRY(begin(input));
+    generation.run(limits);
+    return generation.report();
 }
 
+template <typename Number>
+void Generation<Number>::run(const RunLimits& limits) {
+    RunWatch watch(limits);
+    while (!report_.halted) {
+        const bool look = report_.tokens % kWatchTokens == 0 || report_.tokens >= limits.max_tokens;
+        if (look && !watch.go_on(report_.tokens)) break;
+        const Token next = engine_.predict();
+        if (report_.book(next)) engine_.feed(next);
+    }
+    report_.pc = engine_.cursor();
+    report_.seconds += watch.seconds();
+    report_.stopped_by = watch.stopped_by();
+}
+
+template class Generation<std::int64_t>;
+template class Generation<double>;
 template class PreparedProgram<std::int64_t>;
 template class PreparedProgram<double>;
 

@@ -8,30 +8,42 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-Bytes section(std::uint8_t id, const Bytes& content) {
-    Bytes bytes = {id, static_cast<std::uint8_t>(content.size())};
-    bytes.insert(bytes.end(), content.begin(), content.end());
-    return bytes;
+void append(Bytes& to, const Bytes& part) {
+    for (const std::uint8_t byte : part) to.push_back(byte);
+}
+
+void append(Bytes& to, std::string_view text) {
+    for (const char c : text) to.push_back(static_cast<std::uint8_t>(c));
+}
+
+void append_section(Bytes& to, std::uint8_t id, const Bytes& content) {
+    append(to, Bytes{id, static_cast<std::uint8_t>(content.size())});
+    append(to, content);
 }
 
 // A module with env.output_byte as function 0 and `compute` (i32) -> () as function 1; sizes below 128.
 Bytes module_of(const Bytes& body, const Bytes& locals = {0}) {
-    Bytes code = locals;
-    code.insert(code.end(), body.begin(), body.end());
-    code.push_back(0x0b);
-    Bytes bodies = {1, static_cast<std::uint8_t>(code.size())};
-    bodies.insert(bodies.end(), code.begin(), code.end());
-    Bytes import = {1, 3, 'e', 'n', 'v', 11};
-    for (const char c : std::string("output_byte")) import.push_back(static_cast<std::uint8_t>(c));
-    import.insert(import.end(), {0, 0});
+    Bytes import = {1, 3};
+    append(import, "env");
+    import.push_back(11);
+    append(import, "output_byte");
+    append(import, Bytes{0, 0});
     Bytes exported = {1, 7};
-    for (const char c : std::string("compute")) exported.push_back(static_cast<std::uint8_t>(c));
-    exported.insert(exported.end(), {0, 1});
-    Bytes bytes = {0, 'a', 's', 'm', 1, 0, 0, 0};
-    for (const Bytes& part : {section(1, {1, 0x60, 1, 0x7f, 0}), section(2, import), section(3, {1, 0}),
-                              section(5, {1, 0, 1}), section(7, exported), section(10, bodies)}) {
-        bytes.insert(bytes.end(), part.begin(), part.end());
-    }
+    append(exported, "compute");
+    append(exported, Bytes{0, 1});
+    Bytes bodies = {1, static_cast<std::uint8_t>(locals.size() + body.size() + 1)};
+    append(bodies, locals);
+    append(bodies, body);
+    bodies.push_back(0x0b);
+    Bytes bytes = {0};
+    append(bytes, "asm");
+    append(bytes, Bytes{1, 0, 0, 0});
+    append_section(bytes, 1, {1, 0x60, 1, 0x7f, 0});
+    append_section(bytes, 2, import);
+    append_section(bytes, 3, {1, 0});
+    append_section(bytes, 5, {1, 0, 1});
+    append_section(bytes, 7, exported);
+    append_section(bytes, 10, bodies);
     return bytes;
 }
 
