@@ -266,10 +266,10 @@ void ForwardCompiler::groups() {
         for (const auto& [value, token] : values) group.tokens[static_cast<std::size_t>(value)] = token;
         out_.groups.push_back(std::move(group));
     }
-    for (const auto& [terms, token] : alone) {
-        const bool used = std::any_of(out_.groups.begin(), out_.groups.end(),
-                                      [&](const ScoreGroup& group) { return group.tokens[0] == token; });
-        if (!used) out_.groups.push_back({keep(terms), keep({}), {token}});
+    for (const auto& [terms, only] : alone) {
+        bool used = false;
+        for (const ScoreGroup& group : out_.groups) used = used || group.tokens[0] == only;
+        if (!used) out_.groups.push_back({keep(terms), keep({}), {only}});
     }
 }
 
