@@ -9,6 +9,8 @@ STORES = {kind: [(n, 1 if "8" in n else 2 if "16" in n else 4 if "32" in n[4:] o
                  for n in OPCODES if n.startswith(NAMES[kind] + ".store")] for kind in KINDS}
 NARROW = {I32: ("i32.extend8_s", "i32.extend16_s"), I64: ("i64.extend8_s", "i64.extend16_s", "i64.extend32_s")}
 
+RESERVED_ZERO = ("memory.size", "memory.grow", "call_indirect")  # these end in a zero byte that is not a number
+
 
 class Body:
     def __init__(self, program, parameters, result):
@@ -24,7 +26,7 @@ class Body:
 
     def put(self, name, *immediates):
         self.program.emitted[name] += 1
-        if immediates and not name.startswith("memory.") and self.random.random() < 0.02:
+        if immediates and name not in RESERVED_ZERO and self.random.random() < 0.02:
             # Padded numbers are as valid as short ones; linkers write them.
             self.code.append(OPCODES[name])
             for number in immediates:
