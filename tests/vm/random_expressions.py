@@ -509,16 +509,16 @@ class Body:
     def trap_in_memory(self, trap, kind):
         """One byte too far, or far away, or around the end of 32 bits."""
         name, width = self.random.choice((LOADS if trap == "load" else STORES)[kind])
-        form = self.random.randrange(4)
-        if form == 0:
+        form = self.random.randrange(6)
+        if form > 2:
+            offset = self.random.choice((0, 0, 1, 60000))
             self.put("memory.size", 0)
             self.constant(I32, 16)
             self.put("i32.shl")
-            self.constant(I32, self.random.randint(1, width))
+            self.constant(I32, offset + self.random.choice((width - 1, width - 1, 0)))
             self.put("i32.sub")
-            offset = width
         else:
-            self.constant(I32, (0, -1, -8, 0x7FFFFFF0)[form])
+            self.constant(I32, (-1, -8, 0x7FFFFFF0)[form])
             offset = self.random.choice((1, 8, 65536, 0xFFFFFFFF))
         if trap == "store":
             self.expression(kind, 1)
