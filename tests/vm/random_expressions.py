@@ -308,7 +308,8 @@ class Body:
             (30, self.binary, kind, depth), (7, self.unary, kind, depth), (9, self.load, kind, depth),
             (5, self.select, kind, depth), (5, self.tee, kind, depth), (4, self.block_value, kind, depth),
             (5, self.if_value, kind, depth), (2, self.loop_value, kind, depth), (5, self.call_value, kind, depth),
-            (4, self.branch_if_value, kind, depth), (3, self.escape_value, kind, depth), (10, self.leaf, kind)]
+            (4, self.branch_if_value, kind, depth), (3, self.escape_value, kind, depth), (10, self.leaf, kind),
+            (5, self.read_then_write, kind, depth)]
         if kind == I32:
             choices += [(9, self.compare, depth), (3, self.wrap, depth), (2, self.memory_size, depth)]
         else:
@@ -414,6 +415,32 @@ class Body:
         self.expression(kind, depth - 1)
         if places:
             self.put("local.tee", self.random.choice(places))
+
+    def read_then_write(self, kind, depth):
+        """A variable on the stack keeps the value it was read with, whatever is written to it later, and where."""
+        places = [("local", i) for i, k in enumerate(self.locals) if k == kind]
+        places += [("global", i) for i, k in self.program.globals if k == kind]
+        if not places:
+            return self.leaf(kind)
+        space, index = self.random.choice(places)
+        self.put(f"{space}.get", index)
+        form = self.random.choice(("tee", "block", "if")) if space == "local" else self.random.choice(("block", "if"))
+        if form == "if":
+            self.expression(I32, 1)
+        if form != "tee":
+            self.open(form, kind, kind)
+            self.statements(depth - 1)
+        self.expression(kind, depth - 1)
+        if form == "tee":
+            self.put("local.tee", index)
+        else:
+            self.put(f"{space}.set", index)
+            self.expression(kind, depth - 1)
+            if form == "if":
+                self.put("else")
+                self.expression(kind, 1)
+            self.close()
+        return self.put(f"{NAMES[kind]}.{self.random.choice(('sub', 'xor', 'add', 'shl', 'rotr'))}")
 
     def block_value(self, kind, depth):
         self.open("block", kind, kind)
