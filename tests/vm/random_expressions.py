@@ -557,7 +557,7 @@ class Body:
         table = self.program.table
         slots = [i for i, f in enumerate(table) if (f is None) == (trap == "null")]
         if trap == "range" and table:
-            self.constant(I32, self.random.choice((len(table), len(table) + 1, -1)))
+            self.constant(I32, self.random.choice((len(table), len(table), len(table) + 1, -1)))
             self.indirect((), None)
         elif slots and trap == "null":
             self.constant(I32, self.random.choice(slots))

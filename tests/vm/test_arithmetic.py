@@ -43,7 +43,7 @@ def numbers(bits, pick):
     top = 1 << bits - 1
     awkward = [0, 1, 2, 3, 10, 255, 65535, 65536, top - 1, top, 2 * top - 1, 2 * top - 3]
     if bits == 64:
-        awkward += [(1 << 32) - 1, 1 << 32, (1 << 48) + 12345, (1 << 63) + (1 << 31)]
+        awkward += [65537, 131071, (1 << 32) - 1, 1 << 32, (1 << 48) + 12345, (1 << 63) + (1 << 31)]
     return awkward, lambda: pick.getrandbits(pick.randint(1, bits))
 
 
