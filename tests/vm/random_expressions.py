@@ -9,6 +9,8 @@ STORES = {kind: [(n, 1 if "8" in n else 2 if "16" in n else 4 if "32" in n[4:] o
                  for n in OPCODES if n.startswith(NAMES[kind] + ".store")] for kind in KINDS}
 NARROW = {I32: ("i32.extend8_s", "i32.extend16_s"), I64: ("i64.extend8_s", "i64.extend16_s", "i64.extend32_s")}
 
+RESERVED_ZERO = ("memory.size", "memory.grow", "call_indirect")  # these end in a zero byte that is not a number
+
 
 class Body:
     def __init__(self, program, parameters, result):
@@ -24,7 +26,7 @@ class Body:
 
     def put(self, name, *immediates):
         self.program.emitted[name] += 1
-        if immediates and not name.startswith("memory.") and self.random.random() < 0.02:
+        if immediates and name not in RESERVED_ZERO and self.random.random() < 0.02:
             # Padded numbers are as valid as short ones; linkers write them.
             self.code.append(OPCODES[name])
             for number in immediates:
@@ -306,7 +308,8 @@ class Body:
             (30, self.binary, kind, depth), (7, self.unary, kind, depth), (9, self.load, kind, depth),
             (5, self.select, kind, depth), (5, self.tee, kind, depth), (4, self.block_value, kind, depth),
             (5, self.if_value, kind, depth), (2, self.loop_value, kind, depth), (5, self.call_value, kind, depth),
-            (4, self.branch_if_value, kind, depth), (3, self.escape_value, kind, depth), (10, self.leaf, kind)]
+            (4, self.branch_if_value, kind, depth), (3, self.escape_value, kind, depth), (10, self.leaf, kind),
+            (5, self.read_then_write, kind, depth)]
         if kind == I32:
             choices += [(9, self.compare, depth), (3, self.wrap, depth), (2, self.memory_size, depth)]
         else:
@@ -413,6 +416,32 @@ class Body:
         if places:
             self.put("local.tee", self.random.choice(places))
 
+    def read_then_write(self, kind, depth):
+        """A variable on the stack keeps the value it was read with, whatever is written to it later, and where."""
+        places = [("local", i) for i, k in enumerate(self.locals) if k == kind]
+        places += [("global", i) for i, k in self.program.globals if k == kind]
+        if not places:
+            return self.leaf(kind)
+        space, index = self.random.choice(places)
+        self.put(f"{space}.get", index)
+        form = self.random.choice(("tee", "block", "if")) if space == "local" else self.random.choice(("block", "if"))
+        if form == "if":
+            self.expression(I32, 1)
+        if form != "tee":
+            self.open(form, kind, kind)
+            self.statements(depth - 1)
+        self.expression(kind, depth - 1)
+        if form == "tee":
+            self.put("local.tee", index)
+        else:
+            self.put(f"{space}.set", index)
+            self.expression(kind, depth - 1)
+            if form == "if":
+                self.put("else")
+                self.expression(kind, 1)
+            self.close()
+        return self.put(f"{NAMES[kind]}.{self.random.choice(('sub', 'xor', 'add', 'shl', 'rotr'))}")
+
     def block_value(self, kind, depth):
         self.open("block", kind, kind)
         self.statements(depth)
@@ -507,16 +536,16 @@ class Body:
     def trap_in_memory(self, trap, kind):
         """One byte too far, or far away, or around the end of 32 bits."""
         name, width = self.random.choice((LOADS if trap == "load" else STORES)[kind])
-        form = self.random.randrange(4)
-        if form == 0:
+        form = self.random.randrange(6)
+        if form > 2:
+            offset = self.random.choice((0, 0, 1, 60000))
             self.put("memory.size", 0)
             self.constant(I32, 16)
             self.put("i32.shl")
-            self.constant(I32, self.random.randint(1, width))
+            self.constant(I32, offset + self.random.choice((width - 1, width - 1, 0)))
             self.put("i32.sub")
-            offset = width
         else:
-            self.constant(I32, (0, -1, -8, 0x7FFFFFF0)[form])
+            self.constant(I32, (-1, -8, 0x7FFFFFF0)[form])
             offset = self.random.choice((1, 8, 65536, 0xFFFFFFFF))
         if trap == "store":
             self.expression(kind, 1)
@@ -528,7 +557,7 @@ class Body:
         table = self.program.table
         slots = [i for i, f in enumerate(table) if (f is None) == (trap == "null")]
         if trap == "range" and table:
-            self.constant(I32, self.random.choice((len(table), len(table) + 1, -1)))
+            self.constant(I32, self.random.choice((len(table), len(table), len(table) + 1, -1)))
             self.indirect((), None)
         elif slots and trap == "null":
             self.constant(I32, self.random.choice(slots))

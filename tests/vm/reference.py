@@ -8,7 +8,6 @@ What works with wabt 1.0.32 (Debian 12):
 - A module it cannot instantiate is `error initializing module: MESSAGE` on standard error and exit status 1.
 - A process takes about 3 ms to start, so that one process a program is quick enough.
 """
-import os
 import re
 import subprocess
 import tempfile
@@ -51,9 +50,8 @@ def run_file(path, seconds=60):
 
 def run(module, data, seconds=60):
     """Runs a program (bytes of a module that exports compute and __heap_base) on an input."""
-    with tempfile.NamedTemporaryFile(suffix=".wasm", delete=False) as file:
-        file.write(wasm_binary.with_fixed_input(module, data))
-    try:
+    fixed = wasm_binary.with_fixed_input(module, data)
+    with tempfile.NamedTemporaryFile(suffix=".wasm") as file:
+        file.write(fixed)
+        file.flush()
         return run_file(file.name, seconds)
-    finally:
-        os.unlink(file.name)

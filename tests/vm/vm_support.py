@@ -20,7 +20,7 @@ def batch(programs, *options, binary=None):
         listing.write_text("".join(f"{path}\t{data}\n" for path, data in programs))
         command = [binary or BINARY, "vm", "run", "--batch", str(listing), "--json", *options]
         done = subprocess.run(command, capture_output=True, check=False)
-    answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    answers = [json.loads(line) for line in done.stdout.decode().split("\n") if line]
     if len(answers) != len(programs):
         raise RuntimeError(f"{len(answers)} answers to {len(programs)} programs; exit status {done.returncode}: "
                            + done.stderr.decode("utf-8", "replace")[-2000:])

@@ -222,10 +222,14 @@ def sections(module):
     return found
 
 
-def exports(parts):
+def exported(parts, name, kind):
+    """The index of an exported function (kind 0) or global (kind 3)."""
     reader = Reader(dict(parts).get(EXPORT, b"\0"))
-    return [(reader.bytes(reader.unsigned()).decode(), reader.byte(), reader.unsigned())
-            for _ in range(reader.unsigned())]
+    for _ in range(reader.unsigned()):
+        if (reader.bytes(reader.unsigned()), reader.byte()) == (name.encode(), kind):
+            return reader.unsigned()
+        reader.unsigned()
+    raise ValueError(f"does not export {name}")
 
 
 def global_value(parts, index):
@@ -246,8 +250,7 @@ def global_value(parts, index):
 def input_base(module):
     """Where the VM puts the input: behind the program's data, aligned to 16."""
     parts = sections(module)
-    index = next(i for n, k, i in exports(parts) if n == "__heap_base" and k == 3)
-    return (global_value(parts, index) + 15) & ~15
+    return (global_value(parts, exported(parts, "__heap_base", 3)) + 15) & ~15
 
 
 def imported_functions(parts):
@@ -275,7 +278,7 @@ def with_fixed_input(module, data):
     parts = sections(module)
     payloads = dict(parts)
     base = input_base(module)
-    compute = next(i for n, k, i in exports(parts) if n == "compute" and k == 0)
+    compute = exported(parts, "compute", 0)
     defined = Reader(payloads[FUNCTION]).unsigned()
     types = Reader(payloads[TYPE]).unsigned()
     payloads[TYPE] = append(payloads[TYPE], function_type([], []))

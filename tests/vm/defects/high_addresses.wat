@@ -1,4 +1,4 @@
-;; Addresses beyond 3e7, where squares in float64 no longer tell neighbours apart.
+;; The last bytes of the largest memory the machine takes: squares of addresses must still tell neighbours apart.
 ;; output: "NKHEBOLI0"
 (module
   (import "env" "output_byte" (func $output (param i32)))

@@ -1,7 +1,7 @@
 /* Millions of tokens with the same locals, the same memory and the same calls: the newest write must win to the end.
  * Float64 attention by position loses that after some 1.7 million.
  * input: 12345
- * output: "b6ad6c9b\n" */
+ * output: "8f7f35d7\n" */
 static unsigned table[64];
 
 __attribute__((noinline)) static unsigned mix(unsigned a, unsigned b) {
@@ -10,7 +10,7 @@ __attribute__((noinline)) static unsigned mix(unsigned a, unsigned b) {
 
 void compute(const char* input) {
     unsigned state = (unsigned)parse_int(input);
-    for (int i = 0; i < 100000; ++i) {
+    for (int i = 0; i < 40000; ++i) {
         state = mix(state, table[i & 63]);
         table[state & 63] += state;
     }
