@@ -49,6 +49,22 @@ void TraceVerifier<Number>::run(Job& job, std::span<const Token> tokens) {
     job.engine.reset();
 }
 
+// With one thread nothing needs to run ahead.
+template <typename Number>
+std::optional<Mismatch> TraceVerifier<Number>::check_alone(const std::function<bool(std::uint64_t)>& go_on) {
+    while (next_ + 1 < tokens_.size()) {
+        ahead_->feed(tokens_[next_]);
+        const Token predicted = ahead_->predict();
+        ++next_;
+        if (predicted != tokens_[next_]) return Mismatch{next_, tokens_[next_], predicted, ahead_->cursor()};
+        if (next_ % kBlock == 0 && go_on && !go_on(next_)) {
+            stopped_ = true;
+            return std::nullopt;
+        }
+    }
+    return std::nullopt;
+}
+
 template <typename Number>
 std::optional<Mismatch> TraceVerifier<Number>::check(std::span<const Token> tokens,
                                                      const std::function<bool(std::uint64_t)>& go_on) {
@@ -56,6 +72,7 @@ std::optional<Mismatch> TraceVerifier<Number>::check(std::span<const Token> toke
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     ahead_->share_history(tokens_);
     const std::size_t width = pool_.size();
+    if (width == 1) return check_alone(go_on);
     std::vector<Job> jobs = prepare(width);
     while (!jobs.empty()) {
         std::vector<Job> following;

@@ -39,11 +39,11 @@ private:
     static constexpr std::size_t kBlock = 1 << 14;
     struct Job {
         std::unique_ptr<Engine<Number>> engine;
-        std::size_t first = 0, end = 0;  // tokens to feed: [first, end); each is compared with the one before it said
-        Token expected_before = 0;       // the prediction made before the block began
+        std::size_t first = 0, end = 0;  // tokens to feed: [first, end); each is followed by what it must predict
         std::optional<Mismatch> mismatch;
     };
     std::vector<Job> prepare(std::size_t count);
+    std::optional<Mismatch> check_alone(const std::function<bool(std::uint64_t)>& go_on);
     static void run(Job& job, std::span<const Token> tokens);
 
     const Transformer& transformer_;
