@@ -53,7 +53,7 @@ Interpreter::Interpreter(const Program& program, std::string_view input)
         if (target.size() < at + segment.bytes.size()) target.resize(at + segment.bytes.size());
         std::copy(segment.bytes.begin(), segment.bytes.end(), target.begin() + static_cast<std::ptrdiff_t>(at));
     }
-    if (program.takes_input && !input.empty()) {
+    if (places_input(program, input)) {
         reserve_memory(std::uint64_t{program.input_base} + input.size() + 1);
         std::copy(input.begin(), input.end(), memory_.begin() + static_cast<std::ptrdiff_t>(program.input_base));
         memory_[program.input_base + input.size()] = 0;

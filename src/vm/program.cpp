@@ -88,15 +88,17 @@ Status check_program(const Program& program) {
     return {};
 }
 
+bool places_input(const Program& program, std::string_view input) {
+    return program.takes_input && std::uint64_t{program.input_base} + input.size() + 1 <= program.memory_bytes();
+}
+
 Status check_input(const Program& program, std::string_view input) {
-    if (!program.takes_input) {
-        if (input.empty()) return {};
-        return Error{ErrorCode::Usage, "this program takes no input"};
-    }
+    if (input.empty()) return {};
+    if (!program.takes_input) return Error{ErrorCode::Usage, "this program takes no input"};
     if (input.find('\0') != std::string_view::npos) {
         return Error{ErrorCode::Usage, "the input holds a zero byte, which would end it"};
     }
-    if (std::uint64_t{program.input_base} + input.size() + 1 > program.memory_bytes()) {
+    if (!places_input(program, input)) {
         return Error{ErrorCode::Usage,
                      "an input of " + std::to_string(input.size()) + " bytes does not fit in the program's memory"};
     }
@@ -130,7 +132,7 @@ std::vector<Token> prompt_program(const Program& program, PromptCode code) {
 
 std::vector<Token> prompt_input(const Program& program, std::string_view input) {
     std::vector<Token> tokens;
-    if (program.takes_input && !input.empty()) {
+    if (places_input(program, input)) {
         std::vector<std::uint8_t> bytes(input.begin(), input.end());
         bytes.push_back(0);
         push_segment(tokens, program.input_base, bytes);

@@ -39,7 +39,9 @@ struct Program {
 // What would make the machine leave its tables: targets, slots, opcodes, segments. Files are checked when read.
 Status check_program(const Program& program);
 
-// The input with its closing zero must fit in the memory and hold no zero byte itself.
+// Whether the input and its closing zero are put into the memory: the program takes one, and it fits.
+bool places_input(const Program& program, std::string_view input);
+// An input that is not empty must fit in the memory and hold no zero byte itself.
 Status check_input(const Program& program, std::string_view input);
 
 // The prompt: program, constants and memory. `prompt_input` is what follows for one input.
