@@ -108,49 +108,66 @@ const Number* Engine<Number>::history_entry(const TableState<Number>& state, std
     return state.ring.data() + position % kRing * columns;
 }
 
+// Where the entry of this token goes; null where it is not kept.
 template <typename Number>
-void Engine<Number>::write(std::uint32_t index) {
-    const TableInfo& info = forward_->tables[index];
-    TableState<Number>& state = states_[index];
+Number* Engine<Number>::entry_to_write(const TableInfo& info, TableState<Number>& state, Number key) {
     const std::size_t columns = info.columns.size();
-    Number* entry = nullptr;
     switch (info.kind) {
-        case TableInfo::Kind::Tokens: return;
-        case TableInfo::Kind::Recent: entry = &state.numbers[(position_ - 1) % kRing * columns]; break;
+        case TableInfo::Kind::Recent: return &state.numbers[(position_ - 1) % kRing * columns];
         case TableInfo::Kind::History:
             // Behind the prompt only the last few are ever asked for: the program lies in the prompt, and the
             // machine's own runs are at most four bytes long.
             if (prompt_end_ != 0) {
                 state.ring.resize(kRing * columns);
-                entry = &state.ring[(position_ - 1) % kRing * columns];
-            } else {
-                state.numbers.resize(state.numbers.size() + columns);
-                entry = state.numbers.data() + state.numbers.size() - columns;
+                return &state.ring[(position_ - 1) % kRing * columns];
             }
-            break;
-        case TableInfo::Kind::Sum:
-            for (std::size_t i = 0; i < columns; ++i) state.numbers[i] = plus(state.numbers[i], dot(info.columns[i]));
-            return;
-        case TableInfo::Kind::Class:
-            if (dot(info.member) <= 0) return;
-            entry = state.numbers.data();
-            break;
+            state.numbers.resize(state.numbers.size() + columns);
+            return state.numbers.data() + state.numbers.size() - columns;
+        case TableInfo::Kind::Class: return state.numbers.data();
         case TableInfo::Kind::Keyed:
-            if (dot(info.member) <= 0) return;
-            if (const Number key = dot(info.key); key >= 0 && key < static_cast<Number>(kKeyLimit)) {
-                entry = state.keyed.write(static_cast<std::uint64_t>(key));
-                break;
-            }
-            return;  // only in a trace that is not the machine's
-        case TableInfo::Kind::Hull: {
-            std::vector<std::int64_t> values;
-            for (const Span column : info.columns) values.push_back(static_cast<std::int64_t>(dot(column)));
-            state.hull->insert(static_cast<std::int64_t>(dot(info.key_x)), static_cast<std::int64_t>(dot(info.key_y)),
-                               values.data());
-            return;
-        }
+            if (key < 0 || key >= static_cast<Number>(kKeyLimit)) return nullptr;  // of a trace not the machine's
+            return state.keyed.write(static_cast<std::uint64_t>(key));
+        default: return nullptr;
     }
-    for (std::size_t i = 0; i < columns; ++i) entry[i] = dot(info.columns[i]);
+}
+
+template <typename Number>
+void Engine<Number>::write(std::uint32_t index) {
+    const TableInfo& info = forward_->tables[index];
+    TableState<Number>& state = states_[index];
+    const std::size_t columns = info.columns.size();
+    if (info.kind == TableInfo::Kind::Sum) {
+        for (std::size_t i = 0; i < columns; ++i) state.numbers[i] = plus(state.numbers[i], dot(info.columns[i]));
+        return;
+    }
+    if (info.kind == TableInfo::Kind::Hull) {
+        std::vector<std::int64_t> values;
+        for (const Span column : info.columns) values.push_back(static_cast<std::int64_t>(dot(column)));
+        state.hull->insert(static_cast<std::int64_t>(dot(info.key_x)), static_cast<std::int64_t>(dot(info.key_y)),
+                           values.data());
+        return;
+    }
+    const bool by_member = info.kind == TableInfo::Kind::Class || info.kind == TableInfo::Kind::Keyed;
+    // The first token takes part in everything, with nothing but zeros: tables hold those from the beginning.
+    if (by_member && dot(info.member) <= 0) return;
+    Number* entry = entry_to_write(info, state, dot(info.key));
+    for (std::size_t i = 0; entry != nullptr && i < columns; ++i) entry[i] = dot(info.columns[i]);
+}
+
+template <typename Number>
+void Engine<Number>::write_plan(const Plan& plan, const PlanOperation& operation) {
+    const TableInfo& info = forward_->tables[operation.table];
+    TableState<Number>& state = states_[operation.table];
+    if (!operation.always && evaluate(plan, operation.gate) <= 0) return;
+    const PlanExpression* column = plan.written.data() + operation.first_column;
+    if (info.kind == TableInfo::Kind::Sum) {
+        for (std::uint32_t i = 0; i < operation.column_count; ++i) {
+            state.numbers[i] = plus(state.numbers[i], evaluate(plan, column[i]));
+        }
+        return;
+    }
+    Number* entry = entry_to_write(info, state, evaluate(plan, operation.value));
+    for (std::uint32_t i = 0; entry != nullptr && i < operation.column_count; ++i) entry[i] = evaluate(plan, column[i]);
 }
 
 template <typename Number>
@@ -356,7 +373,7 @@ void Engine<Number>::run_plan(const Plan& plan) {
                 add_terms(plan, operation.out, count);
                 break;
             }
-            case PlanOperation::Kind::Write: write(operation.table); break;
+            case PlanOperation::Kind::Write: write_plan(plan, operation); break;
             case PlanOperation::Kind::Read: read_plan(plan, operation); break;
         }
     }

@@ -112,6 +112,8 @@ private:
     void add_terms(const Plan& plan, Span out, Number value);
     void run_plan(const Plan& plan);
     void read_plan(const Plan& plan, const PlanOperation& operation);
+    void write_plan(const Plan& plan, const PlanOperation& operation);
+    Number* entry_to_write(const TableInfo& info, TableState<Number>& state, Number key);
     bool predict_plan(const Plan& plan);
     Number dot(Span span) const;
     void add_to(Span out, Number value);

@@ -29,8 +29,8 @@ struct Draft {
     PlanOperation operation;
     Expression gate, value;
     std::vector<std::pair<std::uint32_t, std::int64_t>> out;
-    std::uint32_t source = 0;  // Read, Write: operation of the forward pass
     std::vector<std::pair<std::uint32_t, std::vector<std::pair<std::uint32_t, std::int64_t>>>> columns;  // Read
+    std::vector<Expression> written;                                                                     // Write
 };
 
 class PlanCompiler {
@@ -55,7 +55,8 @@ private:
     Interval range_of(std::uint32_t variable) const;
     void add(std::uint32_t variable, Interval part);
     void neuron(const Operation& operation);
-    void write(const Operation& operation, std::uint32_t index);
+    void write(const Operation& operation);
+    void read_itself(const Operation& operation);
     void read(const Operation& operation, std::uint32_t index, std::optional<Opcode> opcode);
     void fuse_step();
     void fuse_stairs();
@@ -66,7 +67,10 @@ private:
 
     const Forward& forward_;
     std::vector<Variable> variables_;
-    std::vector<std::int64_t> done_;  // part of the bases that is in the variables already
+    std::vector<std::int64_t> done_;               // part of the bases that is in the variables already
+    std::vector<std::uint32_t> writers_;           // operations that add to a variable
+    std::map<std::uint32_t, Expression> aliases_;  // variables that are not computed: what they equal
+    std::set<std::uint32_t> sure_;                 // tables of a class this token belongs to
     std::vector<Draft> drafts_;
     std::set<std::uint32_t> live_;
     std::vector<std::pair<Expression, std::pair<Expression, std::uint32_t>>> groups_;
@@ -100,6 +104,14 @@ void PlanCompiler::begin(std::uint32_t token_class) {
         variables_[v].dynamic = true;
     }
     for (const Variable& v : variables_) done_.push_back(v.base);
+    writers_.resize(forward_.variable_count);
+    const auto count = [&](Span out) {
+        for (const Term& term : forward_.of(out)) ++writers_[term.variable];
+    };
+    for (const Operation& operation : forward_.operations) {
+        count(operation.out);
+        for (const Span out : operation.outs) count(out);
+    }
 }
 
 Interval PlanCompiler::range_of(std::uint32_t variable) const {
@@ -113,12 +125,17 @@ Expression PlanCompiler::simplify(Span span) const {
     Expression result;
     for (const Term& term : forward_.of(span)) {
         const Variable& v = variables_[term.variable];
-        if (v.dynamic) {
+        const auto alias = aliases_.find(term.variable);
+        if (alias != aliases_.end()) {
+            result.constant += term.factor * alias->second.constant;
+            for (const auto& [variable, factor] : alias->second.terms) result.terms[variable] += term.factor * factor;
+        } else if (v.dynamic) {
             result.terms[term.variable] += term.factor;
         } else {
             result.constant += term.factor * v.base;
         }
     }
+    std::erase_if(result.terms, [](const auto& term) { return term.second == 0; });
     return result;
 }
 
@@ -199,28 +216,59 @@ void PlanCompiler::fuse_step() {
     drafts_.pop_back();
 }
 
-void PlanCompiler::write(const Operation& operation, std::uint32_t index) {
+void PlanCompiler::write(const Operation& operation) {
     const TableInfo& info = forward_.tables[operation.table];
     if (info.kind == TableInfo::Kind::Tokens) return;
     Draft draft;
     draft.operation.kind = PlanOperation::Kind::Write;
     draft.operation.table = operation.table;
-    draft.source = index;
     draft.operation.always = true;
     if (info.kind == TableInfo::Kind::Class || info.kind == TableInfo::Kind::Keyed) {
-        const Interval member = range(simplify(info.member));
+        draft.gate = simplify(info.member);
+        const Interval member = range(draft.gate);
         if (member.high <= 0) return;
         draft.operation.always = member.low >= 1;
+        if (draft.operation.always && info.kind == TableInfo::Kind::Class) sure_.insert(operation.table);
     }
+    if (info.kind == TableInfo::Kind::Keyed) draft.value = simplify(info.key);
+    for (const Span column : info.columns) draft.written.push_back(simplify(column));
     drafts_.push_back(std::move(draft));
 }
 
+// The latest of a class is this token itself where it belongs to the class.
+void PlanCompiler::read_itself(const Operation& operation) {
+    const TableInfo& info = forward_.tables[operation.table];
+    for (std::size_t i = 0; i < operation.columns.size(); ++i) {
+        const Expression own = simplify(info.columns[operation.columns[i]]);
+        const Interval own_range = range(own);
+        Draft copy;
+        for (const Term& term : forward_.of(operation.outs[i])) {
+            Variable& v = variables_[term.variable];
+            if (own.terms.empty()) {
+                const std::int64_t part = term.factor * own.constant;
+                v.base += part;
+                if (v.dynamic) v.range = {saturate(Wide{v.range.low} + part), saturate(Wide{v.range.high} + part)};
+            } else if (term.factor == 1 && writers_[term.variable] == 1 && !v.dynamic && v.base == 0) {
+                aliases_.emplace(term.variable, own);
+            } else {
+                const Wide one = Wide{term.factor} * own_range.low;
+                const Wide other = Wide{term.factor} * own_range.high;
+                add(term.variable, {saturate(std::min(one, other)), saturate(std::max(one, other))});
+                copy.out.emplace_back(term.variable, term.factor);
+            }
+        }
+        if (copy.out.empty()) continue;
+        copy.value = own;
+        drafts_.push_back(std::move(copy));
+    }
+}
+
 void PlanCompiler::read(const Operation& operation, std::uint32_t index, std::optional<Opcode> opcode) {
+    if (sure_.contains(operation.table)) return read_itself(operation);
     const TableInfo& info = forward_.tables[operation.table];
     Draft draft;
     draft.operation.kind = PlanOperation::Kind::Read;
     draft.operation.table = operation.table;
-    draft.source = index;
     draft.gate = simplify(operation.query);
     const bool is_fetch = index == forward_.fetch;
     for (std::size_t i = 0; i < operation.columns.size(); ++i) {
@@ -247,7 +295,7 @@ void PlanCompiler::run(std::size_t first, std::size_t end, std::optional<Opcode>
         const Operation& operation = forward_.operations[i];
         switch (operation.kind) {
             case Operation::Kind::Neuron: neuron(operation); break;
-            case Operation::Kind::Write: write(operation, static_cast<std::uint32_t>(i)); break;
+            case Operation::Kind::Write: write(operation); break;
             case Operation::Kind::Read: read(operation, static_cast<std::uint32_t>(i), opcode); break;
         }
     }
@@ -285,6 +333,7 @@ void PlanCompiler::keep_all_read_after(std::size_t operation) {
         for (const Span column : info.columns) need_span(column);
     }
     for (const Span logit : forward_.logits) need_span(logit);
+    for (const auto& [variable, own] : aliases_) need(own);
 }
 
 // Steps over gate - k * value for k = 1, 2, ... that add to the same places are one division.
@@ -340,10 +389,9 @@ void PlanCompiler::drop_dead() {
             if (draft.columns.empty()) continue;
             need(draft.gate);
         } else if (draft.operation.kind == PlanOperation::Kind::Write) {
-            const TableInfo& info = forward_.tables[draft.operation.table];
-            need(simplify(info.key));
-            if (!draft.operation.always) need(simplify(info.member));
-            for (const Span column : info.columns) need(simplify(column));
+            if (!draft.operation.always) need(draft.gate);
+            need(draft.value);
+            for (const Expression& column : draft.written) need(column);
         } else {
             if (draft.out.empty()) continue;
             need(draft.gate);
@@ -373,6 +421,11 @@ Plan PlanCompiler::finish() {
         operation.out = keep(draft.out);
         operation.first_column = static_cast<std::uint32_t>(plan.columns.size());
         operation.column_count = static_cast<std::uint32_t>(draft.columns.size());
+        if (operation.kind == PlanOperation::Kind::Write) {
+            operation.first_column = static_cast<std::uint32_t>(plan.written.size());
+            operation.column_count = static_cast<std::uint32_t>(draft.written.size());
+            for (const Expression& column : draft.written) plan.written.push_back(expression(column));
+        }
         for (const auto& [column, out] : draft.columns) {
             plan.columns.push_back(column);
             plan.outs.push_back(keep(out));

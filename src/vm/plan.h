@@ -27,8 +27,8 @@ struct PlanOperation {
         Product,  // out += relu(gate) * value
         Step,     // out += value.constant where gate >= 0
         Stairs,   // out += value.constant * number of k in 1..count with gate >= k * value
-        Write,
-        Read,
+        Write,    // where gate > 0 (or always), at the key value, the expressions from first_column on
+        Read,     // at gate
     };
     Kind kind = Kind::Copy;
     PlanExpression gate, value;
@@ -37,7 +37,7 @@ struct PlanOperation {
     std::uint32_t count = 0;  // Stairs
     std::uint32_t table = 0;
     bool always = false;                               // Write: needs no test
-    std::uint32_t first_column = 0, column_count = 0;  // Read: into Plan::columns and outs
+    std::uint32_t first_column = 0, column_count = 0;  // Read: into columns and outs; Write: into written
 };
 
 struct PlanGroup {
@@ -51,6 +51,7 @@ struct Plan {
     std::vector<PlanOperation> operations;
     std::vector<std::uint32_t> columns;
     std::vector<Span> outs;
+    std::vector<PlanExpression> written;
     std::vector<PlanGroup> groups;
 };
 
