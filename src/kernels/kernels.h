@@ -91,6 +91,52 @@ struct AttentionTask {
 
 inline constexpr std::size_t kMaxHeadDim = 512;
 
+// One long context shared by threads: some KV blocks of an AttentionTask, left apart, and later merged. Together they
+// give the bits of attention(), whoever computed which blocks.
+struct AttentionSplitTask {
+    AttentionTask attention;  // its out is not used
+    std::size_t first_block;  // absolute: block b holds positions 64 b ...; every block has a visible position
+    std::size_t block_count;
+    float* splits;  // [block_count][group] entries of attention_split_floats(head_dim)
+};
+
+struct AttentionMergeTask {
+    const float* splits;  // [block_count][group]: every block from first / 64 to last / 64, ascending
+    std::size_t block_count;
+    std::size_t group;
+    std::size_t head_dim;
+    float* out;  // [group][head_dim]
+};
+
+// What one head leaves of one block: head_dim weighted values, then the largest score and the sum of the weights; as
+// many cache lines as that takes, so that threads share none.
+constexpr std::size_t attention_split_floats(std::size_t head_dim) {
+    return (head_dim + 2 + 15) / 16 * 16;
+}
+constexpr std::size_t attention_split_bytes(std::size_t head_dim) {
+    return attention_split_floats(head_dim) * sizeof(float);
+}
+
+// Attention of consecutive tokens of one sequence, K and V of all of them already in their blocks. A token sees itself
+// and what came before it: its bits are those of attention(). K and V are converted once for all tokens and heads.
+struct AttentionTileTask {
+    const float* query;        // [group][head_dim] of the first token
+    std::size_t query_stride;  // floats from one token to the next
+    float* out;                // [group][head_dim] of the first token
+    std::size_t out_stride;
+    std::size_t tokens;  // any number; 64 heads' worth of rows and more make the conversion of K and V free
+    std::size_t group;
+    std::size_t head_dim;
+    const std::byte* pool;
+    const std::uint32_t* block_table;
+    std::size_t block_bytes;
+    std::size_t key_offset;
+    std::size_t value_offset;
+    std::size_t position;  // of the first token
+    std::size_t window;    // positions a token sees, its own included; 0: all
+    float scale;
+};
+
 using MatmulFn = void (*)(const MatmulTask& task);
 
 struct Kernels {
@@ -117,6 +163,9 @@ struct Kernels {
     void (*rope)(float* head, const float* angles, std::size_t pairs, RopeStyle style);
     void (*to_f16)(const float* x, std::size_t n, Half* out);
     void (*attention)(const AttentionTask& task);
+    void (*attention_splits)(const AttentionSplitTask& task);
+    void (*attention_merge)(const AttentionMergeTask& task);
+    void (*attention_tile)(const AttentionTileTask& task);  // takes at most 256 KiB of stack
 };
 
 // Every level this CPU can run, lowest first; the first is always "reference".

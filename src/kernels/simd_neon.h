@@ -224,6 +224,44 @@ inline constexpr std::size_t kWidth = 4;
     return vpaddq_f32(ab, cd);
 }
 
+// Attention. Registers are 32: three query rows, four keys and two lane groups leave room for the operands.
+
+inline constexpr std::size_t kAttentionRows = 4;  // rows of the largest tile
+template <std::size_t kRows>
+inline constexpr std::size_t kScoreKeys = kRows < 4 ? 4 : 2;  // keys scored together
+template <std::size_t kRows>
+inline constexpr std::size_t kValueParts = kRows < 4 ? 8 : 4;  // vectors of values summed together
+
+[[gnu::always_inline]] inline Vec v_max(Vec a, Vec b) {
+    return vmaxq_f32(a, b);
+}
+[[gnu::always_inline]] inline float v_largest(Vec a) {
+    return vmaxvq_f32(a);
+}
+// The bits of each lane, 23 places up: where a float keeps its exponent.
+[[gnu::always_inline]] inline Vec v_low_bits_to_exponent(Vec a) {
+    return vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(a), 23));
+}
+// The rest of the tree for four sums whose lanes l and l + 8, then l + 4, are already added.
+[[gnu::always_inline]] inline Floats4 v_sum_folded(const Vec (&sums)[4]) {
+    const float64x2_t a = vreinterpretq_f64_f32(sums[0]);
+    const float64x2_t b = vreinterpretq_f64_f32(sums[1]);
+    const float64x2_t c = vreinterpretq_f64_f32(sums[2]);
+    const float64x2_t d = vreinterpretq_f64_f32(sums[3]);
+    const Vec ab = vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(a, b)), vreinterpretq_f32_f64(vzip2q_f64(a, b)));
+    const Vec cd = vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(c, d)), vreinterpretq_f32_f64(vzip2q_f64(c, d)));
+    return vpaddq_f32(ab, cd);
+}
+// Four neighbouring factors, and one of them times a vector.
+using Factors = float32x4_t;
+[[gnu::always_inline]] inline Factors load_factors(const float* factors) {
+    return vld1q_f32(factors);
+}
+template <int kIndex>
+[[gnu::always_inline]] inline Vec v_fma_factor(Factors factors, Vec x, Vec sum) {
+    return vfmaq_laneq_f32(sum, x, factors, kIndex);
+}
+
 // Pairs (0, 1), (2, 3), ... of two vectors to their first and second members, and back.
 struct VecPair {
     Vec first;
