@@ -9,6 +9,7 @@
 
 #include "tensor/arena.h"
 #include "tensor/attention.h"
+#include "tensor/logits.h"
 
 namespace hearth {
 
@@ -28,8 +29,6 @@ enum class Op : std::uint8_t {
     ChunkMaxima,  // out = the largest of each kLogitChunk columns; put in by the planner after the logits
 };
 std::string_view name_of(Op op);
-
-inline constexpr std::size_t kLogitChunk = 64;  // logits that share a maximum: what a sampler looks at first
 
 enum class RowCount : std::uint8_t { Batch, Wanted };  // rows of a value: all of the step, or the wanted ones
 enum class Activation : std::uint8_t { Silu, GeluTanh };

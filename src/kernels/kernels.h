@@ -11,6 +11,7 @@
 #include "tensor/attention.h"
 #include "tensor/blocks.h"
 #include "tensor/dtype.h"
+#include "tensor/logits.h"
 
 namespace hearth {
 
@@ -166,6 +167,9 @@ struct Kernels {
     void (*attention_splits)(const AttentionSplitTask& task);
     void (*attention_merge)(const AttentionMergeTask& task);
     void (*attention_tile)(const AttentionTileTask& task);  // takes at most 256 KiB of stack
+    // maxima[c]: the largest of x[c * kLogitChunk ...], the last chunk being as long as it is; NaN when one of them is.
+    // A zero is +0, so that the order in which zeros are met leaves no trace.
+    void (*chunk_maxima)(const float* x, std::size_t n, float* maxima);
 };
 
 // Every level this CPU can run, lowest first; the first is always "reference".

@@ -198,6 +198,17 @@ inline constexpr std::size_t kWidth = 8;
 [[gnu::always_inline]] inline Vec v_select_less(Vec a, Vec b, Vec yes, Vec no) {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
+// NaN when either is (MAXPS alone returns b then); which zero comes out is the machine's choice.
+[[gnu::always_inline]] inline Vec v_max(Vec a, Vec b) {
+    return _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+// The same over the elements of one vector.
+[[gnu::always_inline]] inline float v_largest(Vec a) {
+    if (_mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)) != 0) return __builtin_nanf("");
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
+}
 // (p * 2^(n >> 1)) * 2^(n - (n >> 1)) for whole n.
 [[gnu::always_inline]] inline Vec v_times_power_of_two(Vec p, Vec n) {
     const __m256i whole = _mm256_cvtps_epi32(n);
@@ -239,14 +250,6 @@ inline constexpr std::size_t kScoreKeys = 2;  // keys scored together
 template <std::size_t kRows>
 inline constexpr std::size_t kValueParts = 4;  // vectors of values summed together
 
-[[gnu::always_inline]] inline Vec v_max(Vec a, Vec b) {
-    return _mm256_max_ps(a, b);
-}
-[[gnu::always_inline]] inline float v_largest(Vec a) {
-    __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
-}
 // The bits of each lane, 23 places up: where a float keeps its exponent.
 [[gnu::always_inline]] inline Vec v_low_bits_to_exponent(Vec a) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));

@@ -193,6 +193,14 @@ inline constexpr std::size_t kWidth = 4;
 [[gnu::always_inline]] inline Vec v_select_less(Vec a, Vec b, Vec yes, Vec no) {
     return vbslq_f32(vcltq_f32(a, b), yes, no);
 }
+// NaN when either is; which zero comes out is the machine's choice.
+[[gnu::always_inline]] inline Vec v_max(Vec a, Vec b) {
+    return vmaxq_f32(a, b);
+}
+// The same over the elements of one vector.
+[[gnu::always_inline]] inline float v_largest(Vec a) {
+    return vmaxvq_f32(a);
+}
 // (p * 2^(n >> 1)) * 2^(n - (n >> 1)) for whole n.
 [[gnu::always_inline]] inline Vec v_times_power_of_two(Vec p, Vec n) {
     const int32x4_t whole = vcvtq_s32_f32(n);
@@ -232,12 +240,6 @@ inline constexpr std::size_t kScoreKeys = kRows < 4 ? 4 : 2;  // keys scored tog
 template <std::size_t kRows>
 inline constexpr std::size_t kValueParts = kRows < 4 ? 8 : 4;  // vectors of values summed together
 
-[[gnu::always_inline]] inline Vec v_max(Vec a, Vec b) {
-    return vmaxq_f32(a, b);
-}
-[[gnu::always_inline]] inline float v_largest(Vec a) {
-    return vmaxvq_f32(a);
-}
 // The bits of each lane, 23 places up: where a float keeps its exponent.
 [[gnu::always_inline]] inline Vec v_low_bits_to_exponent(Vec a) {
     return vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(a), 23));

@@ -1,6 +1,5 @@
 #include "backend/cpu/operations.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -82,11 +81,7 @@ void run_operation(const OperationContext& context, const Node& node, const Oper
         case Op::StoreKv: store_kv(context, node, operands, row, columns, part); return;
         case Op::SelectRows: std::memcpy(out.row(row), x.row(context.inputs.wanted_rows[row]), x.row_bytes); return;
         case Op::ChunkMaxima:
-            for (std::size_t at = first; at < first + columns.count; at += kLogitChunk) {
-                const float* begin = x.row(row) + at;
-                out.row(row)[at / kLogitChunk] =
-                    *std::max_element(begin, begin + std::min(kLogitChunk, first + columns.count - at));
-            }
+            kernels.chunk_maxima(x.row(row) + first, columns.count, out.row(row) + first / kLogitChunk);
             return;
         case Op::Matmul:
         case Op::Attend:
