@@ -318,20 +318,6 @@ void one_token(const PanelTask& task) {
     }
 }
 
-template <typename Panel>
-void panel_matmul(const PanelTask& task) {
-    if (task.tokens == 1) return one_token<Panel>(task);
-    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
-        for (std::size_t token = 0; token < task.tokens; token += kTileTokens) {
-            if (task.tokens - token > 2) {
-                multiply_tile<Panel, 2>(task, row, token);
-            } else {
-                multiply_tile<Panel, 1>(task, row, token);
-            }
-        }
-    }
-}
-
 }  // namespace
 
 }  // namespace hearth

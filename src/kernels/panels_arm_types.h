@@ -187,7 +187,7 @@ protected:
     static void set_scale(std::byte* out, std::size_t j, std::size_t row, int scale) {
         out[kScalesAt + 8 * j + row] = static_cast<std::byte>(scale);
     }
-    static void set_minimum(std::byte* out, std::size_t j, std::size_t row, unsigned minimum) {
+    static void set_minimum(std::byte* out, std::size_t j, std::size_t row, int minimum) {
         out[kMinimumsAt + 8 * row + j] = static_cast<std::byte>(minimum);
     }
 };
@@ -197,8 +197,8 @@ protected:
 inline int packed_scale_k(const std::uint8_t* packed, std::size_t j) {
     return j < 4 ? packed[j] & 63 : (packed[j + 4] & 15) | ((packed[j - 4] >> 6) << 4);
 }
-inline unsigned packed_minimum_k(const std::uint8_t* packed, std::size_t j) {
-    return j < 4 ? packed[j + 4] & 63u : (packed[j + 4] >> 4) | ((packed[j] >> 6u) << 4);
+inline int packed_minimum_k(const std::uint8_t* packed, std::size_t j) {
+    return j < 4 ? packed[j + 4] & 63 : (packed[j + 4] >> 4) | ((packed[j] >> 6) << 4);
 }
 
 template <typename GgufBlock, typename UnitType>
@@ -252,9 +252,9 @@ struct PanelQ2_K : Panel256<BlockQ2_K, UnitTwoBits<0>, 0, 8, true, Minimums::Per
         set_halves(out, row, b.d);
         set_halves(out + 16, row, b.dmin);
         for (std::size_t j = 0; j < 8; ++j) {
-            const unsigned first = b.scales[2 * j];
-            const unsigned second = b.scales[2 * j + 1];
-            set_scale(out, j, row, static_cast<int>((first & 15) | (second & 15) << 4));
+            const int first = b.scales[2 * j];
+            const int second = b.scales[2 * j + 1];
+            set_scale(out, j, row, (first & 15) | (second & 15) << 4);
             set_minimum(out, j, row, first >> 4 | (second >> 4) << 4);
         }
     }

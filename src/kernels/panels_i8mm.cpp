@@ -1,5 +1,6 @@
 // AArch64 with the int8 matrix multiply extension: matmul over packed weights.
 #include "kernels/panels_arm.h"
+#include "kernels/panels_arm_gemm.h"
 #include "kernels/panels_arm_i8mm.h"
 #include "kernels/panels_arm_tiles.h"
 
@@ -8,6 +9,25 @@
 #endif
 
 namespace hearth {
+
+namespace {
+
+template <typename Panel>
+void panel_matmul(const PanelTask& task) {
+    if (task.tokens == 1) return one_token<Panel>(task);
+    if (task.tokens > 2 * kTileTokens) return many_tokens<Panel>(task);
+    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+        for (std::size_t token = 0; token < task.tokens; token += kTileTokens) {
+            if (task.tokens - token > 2) {
+                multiply_tile<Panel, 2>(task, row, token);
+            } else {
+                multiply_tile<Panel, 1>(task, row, token);
+            }
+        }
+    }
+}
+
+}  // namespace
 
 void install_i8mm_panels(Kernels& table) {
     const auto set = [&table](DType type, void (*matmul)(const PanelTask&)) {
