@@ -13,7 +13,7 @@ namespace hearth {
 
 namespace {
 
-constexpr std::size_t kMaxLevels = 4;
+constexpr std::size_t kMaxLevels = 5;
 
 struct Levels {
     std::array<Kernels, kMaxLevels> tables{};
@@ -31,15 +31,18 @@ struct Levels {
 
 struct ArmFeatures {
     bool dotprod = false;
+    bool fp16fml = false;
     bool i8mm = false;
 };
 
 ArmFeatures detect() {
     ArmFeatures features;
 #if defined(__linux__)
-    constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
-    constexpr unsigned long kInt8Matrix = 1ul << 13;  // HWCAP2_I8MM
+    constexpr unsigned long kDotProduct = 1ul << 20;    // HWCAP_ASIMDDP
+    constexpr unsigned long kHalfWidening = 1ul << 23;  // HWCAP_ASIMDFHM
+    constexpr unsigned long kInt8Matrix = 1ul << 13;    // HWCAP2_I8MM
     features.dotprod = (getauxval(AT_HWCAP) & kDotProduct) != 0;
+    features.fp16fml = features.dotprod && (getauxval(AT_HWCAP) & kHalfWidening) != 0;
     features.i8mm = features.dotprod && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
 #endif
     return features;
@@ -49,6 +52,7 @@ void stack_isa_levels(Levels& levels) {
     levels.stack("neon", install_neon);
     const ArmFeatures features = detect();
     if (features.dotprod) levels.stack("dotprod", install_dotprod);
+    if (features.fp16fml) levels.stack("fp16fml", install_fp16fml);
     if (features.i8mm) levels.stack("i8mm", install_i8mm);
 }
 

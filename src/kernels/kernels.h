@@ -141,7 +141,7 @@ struct AttentionTileTask {
 using MatmulFn = void (*)(const MatmulTask& task);
 
 struct Kernels {
-    std::string_view level;  // "reference", "neon", "dotprod", "i8mm", "avx2", "avx512", ...
+    std::string_view level;  // "reference", "neon", "dotprod", "fp16fml", "i8mm", "avx2", "avx512", ...
 
     MatmulFn matmul[kDTypeLimit];  // by weight type; null where the type does not exist
     void (*quantize_q8x32)(const float* x, std::size_t n, ActivationBlock32* out);
@@ -182,7 +182,8 @@ const Kernels* find_kernels(std::string_view level);
 void install_reference(Kernels& table);
 void install_neon(Kernels& table);     // AArch64 baseline
 void install_dotprod(Kernels& table);  // over neon: SDOT
-void install_i8mm(Kernels& table);     // over dotprod: SMMLA
+void install_fp16fml(Kernels& table);  // over dotprod: attention with FMLAL
+void install_i8mm(Kernels& table);     // over dotprod, and fp16fml where there is one: SMMLA
 void install_avx2(Kernels& table);     // with FMA and F16C
 void install_avx512(Kernels& table);   // over avx2: AVX-512 F, BW, VL, DQ and VNNI
 

@@ -1,9 +1,10 @@
 # Each ISA file is built with its own flags, and only on its architecture. Its code is reached through the table alone,
 # after the CPU has been asked (kernels.cpp).
-set(arm_levels neon dotprod i8mm panels_neon panels_dotprod panels_i8mm)
+set(arm_levels neon dotprod fp16fml i8mm panels_neon panels_dotprod panels_i8mm)
 set(x86_levels avx2 avx512)
 set(flags_neon "")
 set(flags_dotprod "-march=armv8.2-a+dotprod")
+set(flags_fp16fml "-march=armv8.2-a+dotprod+fp16fml")
 set(flags_i8mm "-march=armv8.2-a+dotprod+i8mm")
 set(flags_panels_neon "${flags_neon}")
 set(flags_panels_dotprod "${flags_dotprod}")

@@ -27,7 +27,8 @@ struct Rows {
 };
 
 struct Workspace {
-    alignas(64) float converted[kKvBlockTokens * kMaxHeadDim];  // K or V of a block in f32
+    alignas(64) float converted[kKvBlockTokens * kMaxHeadDim];  // K (packed) or V of a block in f32
+    alignas(64) float queries[kAttentionRows * kMaxHeadDim];    // of a tile, packed
     alignas(64) float weights[kRoundRows][kKvBlockTokens];      // scores, then exp(score - largest)
     alignas(64) float values[kAttentionRows][kMaxHeadDim];      // weighted values of this block alone
     Softmax split[kRoundRows];                                  // of this block alone
@@ -73,32 +74,38 @@ inline void convert(const std::uint16_t* from, std::size_t n, float* to) {
     for (std::size_t k = i; k < n; ++k) to[k] = wide[k - i];
 }
 
-// Scores and softmax of kRows rows from `row` on. Positions are taken in whole fours: what is read too much lies in
-// the block, and softmax forgets it.
+inline void softmax(const BlockTask& task, const Rows& rows, std::size_t row, std::size_t count, Workspace& work) {
+    for (std::size_t r = row; r < row + count; ++r) {
+        const Visible own = visible(rows, r, task.block);
+        work.split[r].largest = largest_score(work.weights[r], own.first, own.last);
+    }
+    for (std::size_t r = row; r < row + count; ++r) {
+        work.split[r].sum = scores_to_weights(work.weights[r], work.split[r].largest);
+    }
+}
+
+// Scores of kRows rows from `row` on. Positions are taken in whole fours: what is read too much lies in the block, and
+// softmax forgets it.
 template <std::size_t kRows, typename Source>
 inline void score_tile(const BlockTask& task, const Rows& rows, std::size_t row, Source keys, Workspace& work) {
-    const float* queries[kRows];
-    float* weights[kRows];
-    for (std::size_t r = 0; r < kRows; ++r) {
-        queries[r] = rows.query[row + r];
-        weights[r] = work.weights[row + r];
-    }
+    float* scores[kRows];
+    for (std::size_t r = 0; r < kRows; ++r) scores[r] = work.weights[row + r];
+    pack_queries<kRows>(rows.query + row, task.dim, work.queries);
     const std::size_t first = visible(rows, row, task.block).first;
     const std::size_t last = visible(rows, row + kRows - 1, task.block).last;
-    score_rows<kRows>(queries, keys, first / 4 * 4, last / 4 * 4 + 4, task.dim, task.scale, weights);
-    for (std::size_t r = 0; r < kRows; ++r) {
-        const Visible own = visible(rows, row + r, task.block);
-        work.split[row + r] = softmax(weights[r], own.first, own.last);
-    }
+    score_rows<kRows>(work.queries, keys, first / 4 * 4, last / 4 * 4 + 4, task.dim, task.scale, scores);
 }
 
 template <typename Source>
 inline void score_tile(const BlockTask& task, const Rows& rows, std::size_t row, std::size_t count, Source keys,
                        Workspace& work) {
-    if (count == 1) return score_tile<1>(task, rows, row, keys, work);
-    if (count == 2) return score_tile<2>(task, rows, row, keys, work);
-    if (count == 3) return score_tile<3>(task, rows, row, keys, work);
-    if constexpr (kAttentionRows == 4) score_tile<4>(task, rows, row, keys, work);
+    if (count == 1) score_tile<1>(task, rows, row, keys, work);
+    if (count == 2) score_tile<2>(task, rows, row, keys, work);
+    if (count == 3) score_tile<3>(task, rows, row, keys, work);
+    if constexpr (kAttentionRows == 4) {
+        if (count == 4) score_tile<4>(task, rows, row, keys, work);
+    }
+    softmax(task, rows, row, count, work);
 }
 
 // Rows that are not a multiple of sixteen long.
@@ -108,8 +115,8 @@ inline void score_odd(const BlockTask& task, const Rows& rows, Workspace& work) 
         for (std::size_t p = own.first; p <= own.last; ++p) {
             work.weights[row][p] = score_one(rows.query[row], work.converted + p * task.dim, task.dim) * task.scale;
         }
-        work.split[row] = softmax(work.weights[row], own.first, own.last);
     }
+    softmax(task, rows, task.begin, task.end - task.begin, work);
 }
 
 // Whether all rows see the same of the block: then the first tile can convert for the others.
@@ -119,26 +126,42 @@ inline bool same_for_all(const BlockTask& task, const Rows& rows) {
     return first.first == last.first && first.last == last.last && task.dim % kLaneCount == 0;
 }
 
-// Converts what any row sees, in whole fours.
+// What any row sees, in whole fours: positions [first, end).
+struct Fours {
+    std::size_t first;
+    std::size_t end;
+};
+inline Fours visible_fours(const BlockTask& task, const Rows& rows) {
+    return {visible(rows, task.begin, task.block).first / 4 * 4,
+            visible(rows, task.end - 1, task.block).last / 4 * 4 + 4};
+}
+
 inline void convert_visible(const BlockTask& task, const Rows& rows, const std::uint16_t* from, Workspace& work) {
-    const std::size_t begin = visible(rows, task.begin, task.block).first / 4 * 4 * task.dim;
-    const std::size_t end = (visible(rows, task.end - 1, task.block).last / 4 * 4 + 4) * task.dim;
-    convert(from + begin, end - begin, work.converted + begin);
+    const Fours fours = visible_fours(task, rows);
+    convert(from + fours.first * task.dim, (fours.end - fours.first) * task.dim,
+            work.converted + fours.first * task.dim);
 }
 
 inline void compute_weights(const BlockTask& task, const Rows& rows, Workspace& work) {
-    bool kept = !same_for_all(task, rows);
-    if (kept) convert_visible(task, rows, task.keys, work);
-    if (task.dim % kLaneCount != 0) return score_odd(task, rows, work);
+    if (task.dim % kLaneCount != 0) {
+        convert_visible(task, rows, task.keys, work);
+        return score_odd(task, rows, work);
+    }
+    bool packed = !same_for_all(task, rows);
+    if (packed) {
+        const Fours fours = visible_fours(task, rows);
+        pack_keys(task.keys, fours.first, fours.end, task.dim, work.converted);
+    }
+    const HalfKeys halves = {task.keys, task.values};
     for (std::size_t row = task.begin; row < task.end;) {
         const std::size_t count = tile_rows(task.end - row);
-        if (kept) {
-            score_tile(task, rows, row, count, Floats{work.converted}, work);
+        if (packed) {
+            score_tile(task, rows, row, count, PackedKeys{work.converted}, work);
         } else if (row + count == task.end) {
-            score_tile(task, rows, row, count, Halves{task.keys, task.values}, work);
+            score_tile(task, rows, row, count, halves, work);
         } else {
-            score_tile(task, rows, row, count, KeptHalves{task.keys, task.values, work.converted}, work);
-            kept = true;
+            score_tile(task, rows, row, count, PackingKeys{halves, work.converted}, work);
+            packed = true;
         }
         row += count;
     }
@@ -147,9 +170,7 @@ inline void compute_weights(const BlockTask& task, const Rows& rows, Workspace& 
 // One row and positions [first, end), from converted values; any head_dim.
 inline void add_values_of_one(const float* weights, const float* values, std::size_t first, std::size_t end,
                               std::size_t dim, float* out) {
-    const float* const one_weights[1] = {weights};
-    float* const one_out[1] = {out};
-    for (std::size_t d = add_values<1>(one_weights, Floats{values}, first, end, dim, one_out); d < dim; ++d) {
+    for (std::size_t d = add_values<1>(&weights, FloatValues{values}, first, end, dim, &out); d < dim; ++d) {
         float value = out[d];
         for (std::size_t p = first; p < end; ++p) value = __builtin_fmaf(weights[p], values[p * dim + d], value);
         out[d] = value;
@@ -226,17 +247,18 @@ inline void value_tile(const BlockTask& task, Rows& rows, std::size_t row, std::
 }
 
 inline void apply_weights(const BlockTask& task, Rows& rows, Workspace& work) {
-    bool kept = !same_for_all(task, rows);
-    if (kept) convert_visible(task, rows, task.values, work);
+    bool converted = !same_for_all(task, rows);
+    if (converted) convert_visible(task, rows, task.values, work);
+    const HalfValues halves = {task.values, task.next_keys};
     for (std::size_t row = task.begin; row < task.end;) {
         const std::size_t count = tile_rows(task.end - row);
-        if (kept) {
-            value_tile(task, rows, row, count, Floats{work.converted}, work);
+        if (converted) {
+            value_tile(task, rows, row, count, FloatValues{work.converted}, work);
         } else if (row + count == task.end) {
-            value_tile(task, rows, row, count, Halves{task.values, task.next_keys}, work);
+            value_tile(task, rows, row, count, halves, work);
         } else {
-            value_tile(task, rows, row, count, KeptHalves{task.values, task.next_keys, work.converted}, work);
-            kept = true;
+            value_tile(task, rows, row, count, ConvertingValues{halves, work.converted}, work);
+            converted = true;
         }
         row += count;
     }

@@ -11,86 +11,133 @@ namespace hearth {
 
 namespace {
 
-// Where a tile finds K or V of a block, [position][head_dim]: in the cache's f16, converted on the way; the same, and
-// kept for the tiles that follow; or kept by an earlier one.
-struct Halves {
-    const std::uint16_t* at;
-    const std::uint16_t* ahead;  // what will be read next, laid out alike
-    [[gnu::always_inline]] Vec load(std::size_t i) const { return v_load_f16(at + i); }
-    [[gnu::always_inline]] void prefetch(std::size_t i) const { __builtin_prefetch(ahead + i); }
-};
-struct KeptHalves {
-    const std::uint16_t* at;
-    const std::uint16_t* ahead;
-    float* kept;
-    [[gnu::always_inline]] Vec load(std::size_t i) const {
-        const Vec wide = v_load_f16(at + i);
-        v_store(kept + i, wide);
-        return wide;
+// Repeats body(0) ... body(kCount - 1) in source order, for certain: arrays of vectors indexed in it become registers.
+template <std::size_t kCount, std::size_t kFrom = 0, typename Body>
+[[gnu::always_inline]] inline void repeat(const Body& body) {
+    if constexpr (kFrom < kCount) {
+        body(kFrom);
+        repeat<kCount, kFrom + 1>(body);
+    }
+}
+#define HEARTH_BODY(index) [&](std::size_t index) __attribute__((always_inline))
+
+// Keeps the compiler from moving loads up across it: with most registers holding sums, a load that comes early costs
+// two moves to the stack. The processor reorders all the same.
+[[gnu::always_inline]] inline void end_of_loads() {
+    __asm__ volatile("" ::: "memory");
+}
+
+// K in the f16 of the cache, [position][head_dim]; converted on the way.
+struct HalfKeys {
+    const std::uint16_t* keys;
+    const std::uint16_t* ahead;  // what will be read after K, laid out alike
+    [[gnu::always_inline]] Vec load(std::size_t four, std::size_t k, std::size_t dim, std::size_t d) const {
+        return v_load_key(keys + (four + k) * dim + d);
     }
     [[gnu::always_inline]] void prefetch(std::size_t i) const { __builtin_prefetch(ahead + i); }
 };
-struct Floats {
-    const float* at;
-    [[gnu::always_inline]] Vec load(std::size_t i) const { return v_load(at + i); }
+// K in f32, the vectors that four keys are read by side by side: in rows they would all be in the same bank of the
+// first-level cache, which gives one of them a cycle.
+struct PackedKeys {
+    const float* packed;
+    [[gnu::always_inline]] Vec load(std::size_t four, std::size_t k, std::size_t dim, std::size_t d) const {
+        return v_load(packed + four * dim + 4 * d + k * kWidth);
+    }
     [[gnu::always_inline]] void prefetch(std::size_t) const {}
 };
+// From the first to the second.
+struct PackingKeys {
+    HalfKeys halves;
+    float* packed;
+    [[gnu::always_inline]] Vec load(std::size_t four, std::size_t k, std::size_t dim, std::size_t d) const {
+        const Vec wide = halves.load(four, k, dim, d);
+        v_store(packed + four * dim + 4 * d + k * kWidth, wide);
+        return wide;
+    }
+    [[gnu::always_inline]] void prefetch(std::size_t i) const { halves.prefetch(i); }
+};
 inline constexpr std::size_t kLineHalves = 32;  // of a cache line
+
+// Keys [first, end), whole fours.
+inline void pack_keys(const std::uint16_t* keys, std::size_t first, std::size_t end, std::size_t dim, float* packed) {
+    const PackingKeys source = {{keys, keys}, packed};
+    for (std::size_t four = first; four < end; four += 4) {
+        for (std::size_t d = 0; d < dim; d += kWidth) {
+            for (std::size_t k = 0; k < 4; ++k) source.load(four, k, dim, d);
+        }
+    }
+}
+
+// The queries of a tile, their vectors side by side for the same reason.
+template <std::size_t kRows>
+inline void pack_queries(const float* const* queries, std::size_t dim, float* packed) {
+    for (std::size_t d = 0; d < dim; d += kWidth) {
+        for (std::size_t r = 0; r < kRows; ++r) v_store(packed + kRows * d + r * kWidth, v_load(queries[r] + d));
+    }
+}
 
 // Lane groups summed at once: g and its partner in the first step of the tree.
 inline constexpr std::size_t kPair = kVecs > 1 ? 2 : 1;
 inline constexpr std::size_t kPasses = kVecs / kPair;
 
-// Sixteen-lane dot products of kRows queries with kKeys keys, the tree taken down to one vector. Over lane groups
-// `pass` and pass + kPasses only, so that all sums stay in registers.
-template <std::size_t kRows, std::size_t kKeys, typename Source>
-[[gnu::always_inline]] inline void score_pass(const float* const (&queries)[kRows], Source keys, std::size_t key,
-                                              std::size_t dim, std::size_t pass, Vec (&sums)[kRows][kKeys]) {
-    Vec acc[kPair][kRows][kKeys];
-    for (std::size_t i = 0; i < kPair; ++i) {
-        for (std::size_t r = 0; r < kRows; ++r) {
-            for (std::size_t k = 0; k < kKeys; ++k) acc[i][r][k] = v_set(0.0f);
-        }
-    }
-    for (std::size_t d = pass * kWidth; d < dim; d += kLaneCount) {
-        for (std::size_t i = 0; i < kPair; ++i) {
-            const std::size_t at = d + i * kPasses * kWidth;
-            Vec wide[kKeys];
-            for (std::size_t k = 0; k < kKeys; ++k) wide[k] = keys.load((key + k) * dim + at);
-            for (std::size_t r = 0; r < kRows; ++r) {
-                const Vec query = v_load(queries[r] + at);
-                for (std::size_t k = 0; k < kKeys; ++k) acc[i][r][k] = v_fma(query, wide[k], acc[i][r][k]);
-            }
-        }
-    }
-    for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t k = 0; k < kKeys; ++k) {
-            sums[r][k] = acc[0][r][k];
-            if constexpr (kPair == 2) sums[r][k] = v_add(sums[r][k], acc[1][r][k]);
-        }
-    }
+// One step of score_pass: a vector of each query times a vector of each key. The first product of a sum is no fused
+// step onto zero; that changes the sign of a zero at most, which no softmax can see.
+template <bool kFirst, std::size_t kRows, std::size_t kKeys, typename Source>
+[[gnu::always_inline]] inline void score_step(const float* queries, Source keys, std::size_t four, std::size_t from,
+                                              std::size_t dim, std::size_t d, Vec (&acc)[kRows][kKeys]) {
+    Vec wide[kKeys];
+    repeat<kKeys>(HEARTH_BODY(k) { wide[k] = keys.load(four, from + k, dim, d); });
+    repeat<kRows>(HEARTH_BODY(r) {
+        const Vec query = v_load(queries + kRows * d + r * kWidth);
+        repeat<kKeys>(
+            HEARTH_BODY(k) { acc[r][k] = kFirst ? v_mul(query, wide[k]) : v_fma(query, wide[k], acc[r][k]); });
+    });
+    end_of_loads();
 }
 
-// Scaled scores of kRows rows with keys [first, end), whole fours; head_dim is a multiple of sixteen.
+// Sixteen-lane dot products of kRows queries with kKeys keys, over lane groups `pass` and pass + kPasses only, so that
+// all sums stay in registers; the two are added, which is the first step of the tree.
+template <std::size_t kRows, std::size_t kKeys, typename Source>
+[[gnu::always_inline]] inline void score_pass(const float* queries, Source keys, std::size_t four, std::size_t from,
+                                              std::size_t dim, std::size_t pass, Vec (&sums)[kRows][kKeys]) {
+    constexpr std::size_t kPartner = kPasses * kWidth;
+    Vec first[kRows][kKeys];
+    Vec second[kRows][kKeys];
+    std::size_t d = pass * kWidth;
+    score_step<true>(queries, keys, four, from, dim, d, first);
+    if constexpr (kPair == 2) score_step<true>(queries, keys, four, from, dim, d + kPartner, second);
+    for (d += kLaneCount; d < dim; d += kLaneCount) {
+        score_step<false>(queries, keys, four, from, dim, d, first);
+        if constexpr (kPair == 2) score_step<false>(queries, keys, four, from, dim, d + kPartner, second);
+    }
+    repeat<kRows>(HEARTH_BODY(r) {
+        repeat<kKeys>(HEARTH_BODY(k) {
+            sums[r][k] = first[r][k];
+            if constexpr (kPair == 2) sums[r][k] = v_add(first[r][k], second[r][k]);
+        });
+    });
+}
+
+// Scaled scores of kRows packed rows with keys [first, end), whole fours; head_dim is a multiple of sixteen.
 template <std::size_t kRows, typename Source>
-inline void score_rows(const float* const (&queries)[kRows], Source keys, std::size_t first, std::size_t end,
-                       std::size_t dim, float scale, float* const (&scores)[kRows]) {
+inline void score_rows(const float* queries, Source keys, std::size_t first, std::size_t end, std::size_t dim,
+                       float scale, float* const (&scores)[kRows]) {
     constexpr std::size_t kKeys = kScoreKeys<kRows>;
-    for (std::size_t key = first; key < end; key += 4) {
-        for (std::size_t i = 0; i < 4 * dim; i += kLineHalves) keys.prefetch(key * dim + i);
+    for (std::size_t four = first; four < end; four += 4) {
+        for (std::size_t i = 0; i < 4 * dim; i += kLineHalves) keys.prefetch(four * dim + i);
         Vec folded[kRows][4];
-        for (std::size_t k = 0; k < 4; k += kKeys) {
+        repeat<4 / kKeys>(HEARTH_BODY(part) {
             Vec sums[kPasses][kRows][kKeys];
-            for (std::size_t pass = 0; pass < kPasses; ++pass)
-                score_pass(queries, keys, key + k, dim, pass, sums[pass]);
-            for (std::size_t r = 0; r < kRows; ++r) {
-                for (std::size_t i = 0; i < kKeys; ++i) {
-                    folded[r][k + i] = sums[0][r][i];
-                    if constexpr (kPasses == 2) folded[r][k + i] = v_add(sums[0][r][i], sums[1][r][i]);
-                }
-            }
-        }
-        for (std::size_t r = 0; r < kRows; ++r) store4(scores[r] + key, mul4(v_sum_folded(folded[r]), scale));
+            repeat<kPasses>(
+                HEARTH_BODY(pass) { score_pass(queries, keys, four, part * kKeys, dim, pass, sums[pass]); });
+            repeat<kRows>(HEARTH_BODY(r) {
+                repeat<kKeys>(HEARTH_BODY(k) {
+                    folded[r][part * kKeys + k] = sums[0][r][k];
+                    if constexpr (kPasses == 2) folded[r][part * kKeys + k] = v_add(sums[0][r][k], sums[1][r][k]);
+                });
+            });
+        });
+        repeat<kRows>(HEARTH_BODY(r) { store4(scores[r] + four, mul4(v_sum_folded(folded[r]), scale)); });
     }
 }
 
@@ -132,50 +179,78 @@ struct Softmax {
     float sum;
 };
 
-// Scores of one block to exp(score - largest), and their sum. Positions that are not visible get weight zero.
-inline Softmax softmax(float* weights, std::size_t first, std::size_t last) {
-    for (std::size_t i = 0; i < first; ++i) weights[i] = -__builtin_inff();
-    for (std::size_t i = last + 1; i < kKvBlockTokens; ++i) weights[i] = -__builtin_inff();
+// The largest of the scores of one block. Positions that are not visible get -inf, and later weight zero.
+inline float largest_score(float* scores, std::size_t first, std::size_t last) {
+    for (std::size_t i = 0; i < first; ++i) scores[i] = -__builtin_inff();
+    for (std::size_t i = last + 1; i < kKvBlockTokens; ++i) scores[i] = -__builtin_inff();
     Vec most[4];
-    for (std::size_t i = 0; i < 4; ++i) most[i] = v_load(weights + i * kWidth);
+    repeat<4>(HEARTH_BODY(i) { most[i] = v_load(scores + i * kWidth); });
     for (std::size_t k = 4 * kWidth; k < kKvBlockTokens; k += 4 * kWidth) {
-        for (std::size_t i = 0; i < 4; ++i) most[i] = v_max(most[i], v_load(weights + k + i * kWidth));
+        repeat<4>(HEARTH_BODY(i) { most[i] = v_max(most[i], v_load(scores + k + i * kWidth)); });
     }
-    const float largest = v_largest(v_max(v_max(most[0], most[1]), v_max(most[2], most[3])));
+    return v_largest(v_max(v_max(most[0], most[1]), v_max(most[2], most[3])));
+}
+
+// Scores to exp(score - largest); returns their sum.
+inline float scores_to_weights(float* scores, float largest) {
     Lanes sums;
     clear_lanes(sums);
     for (std::size_t k = 0; k < kKvBlockTokens; k += kLaneCount) {
-        for (std::size_t i = 0; i < kVecs; ++i) {
-            const Vec weight = v_exp_nonpositive(v_sub(v_load(weights + k + i * kWidth), v_set(largest)));
-            v_store(weights + k + i * kWidth, weight);
+        repeat<kVecs>(HEARTH_BODY(i) {
+            const Vec weight = v_exp_nonpositive(v_sub(v_load(scores + k + i * kWidth), v_set(largest)));
+            v_store(scores + k + i * kWidth, weight);
             sums[i] = v_add(sums[i], weight);
-        }
+        });
     }
-    return {largest, v_sum_tree(sums)};
+    return v_sum_tree(sums);
 }
 
+// V, [position][head_dim]: in the f16 of the cache, converted on the way; converted; and from one to the other.
+struct HalfValues {
+    const std::uint16_t* values;
+    const std::uint16_t* ahead;  // what will be read after V, laid out alike
+    [[gnu::always_inline]] Vec load(std::size_t i) const { return v_load_value(values + i); }
+    [[gnu::always_inline]] void prefetch(std::size_t i) const { __builtin_prefetch(ahead + i); }
+};
+struct FloatValues {
+    const float* values;
+    [[gnu::always_inline]] Vec load(std::size_t i) const { return v_load(values + i); }
+    [[gnu::always_inline]] void prefetch(std::size_t) const {}
+};
+struct ConvertingValues {
+    HalfValues halves;
+    float* values;
+    [[gnu::always_inline]] Vec load(std::size_t i) const {
+        const Vec wide = halves.load(i);
+        v_store(values + i, wide);
+        return wide;
+    }
+    [[gnu::always_inline]] void prefetch(std::size_t i) const { halves.prefetch(i); }
+};
+
+// acc[r] = fma(factor kIndex of row r, value, acc[r]) for the elements of one position.
 template <int kIndex, std::size_t kRows, std::size_t kParts, typename Source>
 [[gnu::always_inline]] inline void add_position(const Factors (&factors)[kRows], Source values, std::size_t at,
                                                 Vec (&acc)[kRows][kParts]) {
     values.prefetch(at);
-    for (std::size_t i = 0; i < kParts; ++i) {
+    repeat<kParts>(HEARTH_BODY(i) {
         const Vec value = values.load(at + i * kWidth);
-        for (std::size_t r = 0; r < kRows; ++r) acc[r][i] = v_fma_factor<kIndex>(factors[r], value, acc[r][i]);
-    }
+        repeat<kRows>(HEARTH_BODY(r) { acc[r][i] = v_fma_factor<kIndex>(factors[r], value, acc[r][i]); });
+        end_of_loads();
+    });
 }
 
 // out[d] = fma(weight, value[d], out[d]) over ascending positions [first, end), for kParts vectors from element d on.
 template <std::size_t kRows, std::size_t kParts, typename Source>
-inline void add_part(const float* const (&weights)[kRows], Source values, std::size_t first, std::size_t end,
-                     std::size_t dim, std::size_t d, float* const (&out)[kRows]) {
+[[gnu::always_inline]] inline void add_part(const float* const (&weights)[kRows], Source values, std::size_t first,
+                                            std::size_t end, std::size_t dim, std::size_t d,
+                                            float* const (&out)[kRows]) {
     Vec acc[kRows][kParts];
-    for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t i = 0; i < kParts; ++i) acc[r][i] = v_load(out[r] + d + i * kWidth);
-    }
+    repeat<kRows>(HEARTH_BODY(r) { repeat<kParts>(HEARTH_BODY(i) { acc[r][i] = v_load(out[r] + d + i * kWidth); }); });
     std::size_t p = first;
     for (; p + 4 <= end; p += 4) {
         Factors factors[kRows];
-        for (std::size_t r = 0; r < kRows; ++r) factors[r] = load_factors(weights[r] + p);
+        repeat<kRows>(HEARTH_BODY(r) { factors[r] = load_factors(weights[r] + p); });
         const std::size_t at = p * dim + d;
         add_position<0>(factors, values, at, acc);
         add_position<1>(factors, values, at + dim, acc);
@@ -183,28 +258,34 @@ inline void add_part(const float* const (&weights)[kRows], Source values, std::s
         add_position<3>(factors, values, at + 3 * dim, acc);
     }
     for (; p < end; ++p) {
-        for (std::size_t i = 0; i < kParts; ++i) {
-            const Vec value = values.load(p * dim + d + i * kWidth);
-            for (std::size_t r = 0; r < kRows; ++r) acc[r][i] = v_fma(v_set(weights[r][p]), value, acc[r][i]);
-        }
+        Factors factors[kRows];
+        repeat<kRows>(HEARTH_BODY(r) { factors[r] = load_factor(weights[r] + p); });
+        add_position<0>(factors, values, p * dim + d, acc);
     }
-    for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t i = 0; i < kParts; ++i) v_store(out[r] + d + i * kWidth, acc[r][i]);
-    }
+    repeat<kRows>(HEARTH_BODY(r) { repeat<kParts>(HEARTH_BODY(i) { v_store(out[r] + d + i * kWidth, acc[r][i]); }); });
 }
 
 // The same for all elements that fill whole vectors; returns the first that does not.
 template <std::size_t kRows, typename Source>
-inline std::size_t add_values(const float* const (&weights)[kRows], Source values, std::size_t first, std::size_t end,
-                              std::size_t dim, float* const (&out)[kRows]) {
+inline std::size_t add_values(const float* const* weights_of, Source values, std::size_t first, std::size_t end,
+                              std::size_t dim, float* const* out_of) {
     constexpr std::size_t kParts = kValueParts<kRows>;
+    const float* weights[kRows];  // copies that nothing else can reach stay in registers
+    float* out[kRows];
+    repeat<kRows>(HEARTH_BODY(r) {
+        weights[r] = weights_of[r];
+        out[r] = out_of[r];
+    });
     std::size_t d = 0;
     for (; d + kParts * kWidth <= dim; d += kParts * kWidth) {
         add_part<kRows, kParts>(weights, values, first, end, dim, d, out);
     }
+    for (; d + 2 * kWidth <= dim; d += 2 * kWidth) add_part<kRows, 2>(weights, values, first, end, dim, d, out);
     for (; d + kWidth <= dim; d += kWidth) add_part<kRows, 1>(weights, values, first, end, dim, d, out);
     return d;
 }
+
+#undef HEARTH_BODY
 
 }  // namespace
 

@@ -242,6 +242,13 @@ inline constexpr std::size_t kWidth = 8;
     return _mm_hadd_ps(ab, cd);
 }
 
+[[gnu::always_inline]] inline Vec v_load_key(const std::uint16_t* x) {
+    return v_load_f16(x);
+}
+[[gnu::always_inline]] inline Vec v_load_value(const std::uint16_t* x) {
+    return v_load_f16(x);
+}
+
 // Attention. Registers are 16: three query rows, two keys and two lane groups leave room for the operands.
 
 inline constexpr std::size_t kAttentionRows = 3;  // rows of the largest tile
@@ -269,6 +276,9 @@ inline constexpr std::size_t kValueParts = 4;  // vectors of values summed toget
 using Factors = const float*;
 [[gnu::always_inline]] inline Factors load_factors(const float* factors) {
     return factors;
+}
+[[gnu::always_inline]] inline Factors load_factor(const float* factor) {
+    return factor;
 }
 template <int kIndex>
 [[gnu::always_inline]] inline Vec v_fma_factor(Factors factors, Vec x, Vec sum) {

@@ -124,4 +124,26 @@ AttentionTask attention_task(const Node& node, const Operands& operands, const S
     };
 }
 
+AttentionTileTask attention_tile_task(const Node& node, const Operands& operands, const StepInputs& inputs,
+                                      std::size_t row, std::size_t rows, std::size_t kv_head) {
+    const AttentionTask first = attention_task(node, operands, inputs, row, kv_head);
+    return AttentionTileTask{
+        .query = first.query,
+        .query_stride = operands.input.row_bytes / sizeof(float),
+        .out = first.out,
+        .out_stride = operands.output.row_bytes / sizeof(float),
+        .tokens = rows,
+        .group = first.group,
+        .head_dim = first.head_dim,
+        .pool = first.pool,
+        .block_table = first.block_table,
+        .block_bytes = first.block_bytes,
+        .key_offset = first.key_offset,
+        .value_offset = first.value_offset,
+        .position = first.last,
+        .window = node.attention.window,
+        .scale = first.scale,
+    };
+}
+
 }  // namespace hearth

@@ -43,8 +43,10 @@ void run_operation(const OperationContext& context, const Node& node, const Oper
 
 void quantize_row(const Kernels& kernels, ActivationFormat format, const float* x, std::size_t columns, std::byte* out);
 
-// Attention of one row's query heads that share a KV head.
+// Attention of the query heads that share a KV head: of one row, and of rows at consecutive positions of a sequence.
 AttentionTask attention_task(const Node& node, const Operands& operands, const StepInputs& inputs, std::size_t row,
                              std::size_t kv_head);
+AttentionTileTask attention_tile_task(const Node& node, const Operands& operands, const StepInputs& inputs,
+                                      std::size_t row, std::size_t rows, std::size_t kv_head);
 
 }  // namespace hearth

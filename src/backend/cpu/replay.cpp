@@ -11,6 +11,9 @@ namespace {
 constexpr std::size_t kTileTokens = 256;  // tokens that pass over some weights while these stay in the cache
 constexpr std::size_t kFewTokens = 16;    // up to here the weights are read once and nothing has to stay anywhere
 constexpr std::size_t kWideRows = 64;     // weight rows of a unit with many tokens
+constexpr std::size_t kAttentionTileRows = 32;  // rows that share K and V while these are in the cache
+constexpr std::size_t kBlocksPerPart = 4;       // KV blocks worth handing to another worker
+constexpr std::size_t kMaxSplitUnits = 64;      // rows times KV heads whose past may be cut
 
 std::size_t ceil_divide(std::size_t a, std::size_t b) {
     return (a + b - 1) / b;
@@ -41,6 +44,8 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
 void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInputs& inputs) {
     phases_.clear();
     items_.clear();
+    find_row_tiles(inputs);
+    cut_attention(inputs);
     for (std::size_t step = first_step; step < last_step; ++step) add_phases(program_.steps[step], inputs);
     const std::uint64_t base = phases_run_ + 1;
     phases_run_ += phases_.size();
@@ -59,7 +64,9 @@ void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs) {
     };
     switch (step.kind) {
         case StepKind::Rows: add(phase, tokens); return;
-        case StepKind::Attend: add(phase, tokens * step.nodes.front().attention.kv_heads); return;
+        case StepKind::Attend:
+            add(phase, row_tiles_.size() * step.nodes.front().attention.kv_heads * attention_parts_);
+            return;
         case StepKind::Matmuls: break;
     }
     if (!step.prologue.empty()) {
@@ -124,13 +131,73 @@ void CpuReplay::run_rows(const Phase& phase, const StepInputs& inputs, ColumnRan
     }
 }
 
-void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items) const {
+// Runs of rows at consecutive positions of one sequence, cut so that all workers find some.
+void CpuReplay::find_row_tiles(const StepInputs& inputs) {
+    const std::size_t rows = inputs.tokens.size();
+    const std::size_t most = std::clamp<std::size_t>(ceil_divide(rows, pool_->size() * 4), 4, kAttentionTileRows);
+    row_tiles_.clear();
+    for (std::size_t row = 0; row < rows; ++row) {
+        const bool follows = row > 0 && inputs.row_sequences[row] == inputs.row_sequences[row - 1] &&
+                             inputs.positions[row] == inputs.positions[row - 1] + 1;
+        if (follows && row_tiles_.back().count < most) {
+            ++row_tiles_.back().count;
+        } else {
+            row_tiles_.push_back({static_cast<std::uint32_t>(row), 1});
+        }
+    }
+}
+
+// With fewer units than workers can share evenly, each unit's past is cut too.
+void CpuReplay::cut_attention(const StepInputs& inputs) {
+    attention_parts_ = 1;
+    const std::size_t units = row_tiles_.size() * inputs.kv_layout.kv_heads;
+    const bool single_rows = std::ranges::all_of(row_tiles_, [](const RowTile& tile) { return tile.count == 1; });
+    if (!single_rows || units > kMaxSplitUnits || pool_->size() == 1) return;
+    std::size_t longest = 0;
+    for (const std::uint32_t position : inputs.positions) longest = std::max<std::size_t>(longest, position + 1);
+    const std::size_t blocks = ceil_divide(longest, kKvBlockTokens);
+    attention_parts_ = std::clamp<std::size_t>(blocks / kBlocksPerPart, 1, ceil_divide(pool_->size() * 4, units));
+}
+
+void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items) {
     const Node& node = phase.step->nodes.front();
     const Operands values = operands(node, false, 0);
     const std::size_t kv_heads = node.attention.kv_heads;
     for (std::size_t item = items.first; item < items.first + items.count; ++item) {
-        kernels_->attention(attention_task(node, values, inputs, item / kv_heads, item % kv_heads));
+        const std::size_t unit = item / attention_parts_;
+        const RowTile& tile = row_tiles_[unit / kv_heads];
+        const std::size_t kv_head = unit % kv_heads;
+        if (tile.count > 1) {
+            kernels_->attention_tile(attention_tile_task(node, values, inputs, tile.row, tile.count, kv_head));
+        } else if (attention_parts_ == 1) {
+            kernels_->attention(attention_task(node, values, inputs, tile.row, kv_head));
+        } else {
+            run_split(attention_task(node, values, inputs, tile.row, kv_head), unit, item % attention_parts_);
+        }
     }
+}
+
+void CpuReplay::run_split(const AttentionTask& task, std::size_t unit, std::size_t part) {
+    const std::size_t begin = task.first / kKvBlockTokens;
+    const std::size_t blocks = task.last / kKvBlockTokens + 1 - begin;
+    const std::size_t first = blocks * part / attention_parts_;
+    const std::size_t count = blocks * (part + 1) / attention_parts_ - first;
+    float* splits = reinterpret_cast<float*>(splits_.data()) + unit * splits_per_unit_;
+    const std::size_t block_floats = task.group * attention_split_floats(task.head_dim);
+    if (count > 0) {
+        kernels_->attention_splits({.attention = task,
+                                    .first_block = begin + first,
+                                    .block_count = count,
+                                    .splits = splits + first * block_floats});
+    }
+    // The order of the merge is that of the blocks, whoever computed them last.
+    if (parts_done_[unit].fetch_add(1, std::memory_order_acq_rel) + 1 < attention_parts_) return;
+    parts_done_[unit].store(0, std::memory_order_relaxed);
+    kernels_->attention_merge({.splits = splits,
+                               .block_count = blocks,
+                               .group = task.group,
+                               .head_dim = task.head_dim,
+                               .out = task.out});
 }
 
 void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::size_t first_token, std::size_t tokens,
