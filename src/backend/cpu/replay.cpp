@@ -8,12 +8,13 @@ namespace hearth {
 
 namespace {
 
-constexpr std::size_t kTileTokens = 256;  // tokens that pass over some weights while these stay in the cache
-constexpr std::size_t kFewTokens = 16;    // up to here the weights are read once and nothing has to stay anywhere
-constexpr std::size_t kWideRows = 64;     // weight rows of a unit with many tokens
+constexpr std::size_t kTileTokens = 256;        // tokens that pass over some weights while these stay in the cache
+constexpr std::size_t kFewTokens = 16;          // up to here the weights are read once and nothing has to stay anywhere
+constexpr std::size_t kWideRows = 64;           // weight rows of a unit with many tokens
 constexpr std::size_t kAttentionTileRows = 32;  // rows that share K and V while these are in the cache
 constexpr std::size_t kBlocksPerPart = 4;       // KV blocks worth handing to another worker
 constexpr std::size_t kMaxSplitUnits = 64;      // rows times KV heads whose past may be cut
+constexpr std::size_t kMaxSplitBlocks = 4096;   // of such a past
 
 std::size_t ceil_divide(std::size_t a, std::size_t b) {
     return (a + b - 1) / b;
@@ -36,6 +37,18 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
         replay.workers_[i].values = replay.memory_.data() + i * each;
         replay.workers_[i].tile_rows = replay.memory_.data() + i * each + values;
     }
+    for (const CpuStep& step : replay.program_.steps) {
+        if (step.kind != StepKind::Attend) continue;
+        const AttentionShape& shape = step.nodes.front().attention;
+        const std::size_t floats = shape.heads / shape.kv_heads * attention_split_floats(shape.head_dim);
+        replay.splits_per_unit_ = std::max(replay.splits_per_unit_, kMaxSplitBlocks * floats);
+    }
+    // Address space; memory only where a long past is really shared.
+    if (pool.size() > 1 && replay.splits_per_unit_ > 0) {
+        replay.splits_ = TRY(Reservation::create(kMaxSplitUnits * replay.splits_per_unit_ * sizeof(float)));
+        replay.parts_done_ = std::make_unique<std::atomic<std::uint32_t>[]>(kMaxSplitUnits);
+    }
+    replay.row_tiles_.reserve(replay.program_.plan->limits().batch_rows);
     replay.phases_.reserve(2 * replay.program_.steps.size());
     replay.items_.reserve(2 * replay.program_.steps.size());
     return replay;
@@ -156,6 +169,7 @@ void CpuReplay::cut_attention(const StepInputs& inputs) {
     std::size_t longest = 0;
     for (const std::uint32_t position : inputs.positions) longest = std::max<std::size_t>(longest, position + 1);
     const std::size_t blocks = ceil_divide(longest, kKvBlockTokens);
+    if (blocks > kMaxSplitBlocks) return;
     attention_parts_ = std::clamp<std::size_t>(blocks / kBlocksPerPart, 1, ceil_divide(pool_->size() * 4, units));
 }
 
@@ -193,11 +207,8 @@ void CpuReplay::run_split(const AttentionTask& task, std::size_t unit, std::size
     // The order of the merge is that of the blocks, whoever computed them last.
     if (parts_done_[unit].fetch_add(1, std::memory_order_acq_rel) + 1 < attention_parts_) return;
     parts_done_[unit].store(0, std::memory_order_relaxed);
-    kernels_->attention_merge({.splits = splits,
-                               .block_count = blocks,
-                               .group = task.group,
-                               .head_dim = task.head_dim,
-                               .out = task.out});
+    kernels_->attention_merge(
+        {.splits = splits, .block_count = blocks, .group = task.group, .head_dim = task.head_dim, .out = task.out});
 }
 
 void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::size_t first_token, std::size_t tokens,

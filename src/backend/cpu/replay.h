@@ -14,6 +14,7 @@ namespace hearth {
 
 class CpuReplay {
 public:
+    CpuReplay(CpuReplay&&) = default;
     static Result<CpuReplay> create(CpuProgram program, const Kernels& kernels, ThreadPool& pool);
 
     const Plan& plan() const { return *program_.plan; }
@@ -73,11 +74,11 @@ private:
     std::vector<Phase> phases_;
     std::vector<std::size_t> items_;  // by phase
     std::vector<RowTile> row_tiles_;
-    std::size_t attention_parts_ = 1;                      // of a unit's past
-    Reservation splits_;                                   // what parts leave, by unit and block
-    std::size_t splits_per_unit_ = 0;                      // floats
+    std::size_t attention_parts_ = 1;                           // of a unit's past
+    Reservation splits_;                                        // what parts leave, by unit and block
+    std::size_t splits_per_unit_ = 0;                           // floats
     std::unique_ptr<std::atomic<std::uint32_t>[]> parts_done_;  // by unit: whoever does the last one merges
-    std::uint64_t phases_run_ = 0;    // since the beginning: numbers phases without ever repeating one
+    std::uint64_t phases_run_ = 0;  // since the beginning: numbers phases without ever repeating one
 };
 
 }  // namespace hearth
