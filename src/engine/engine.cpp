@@ -16,8 +16,6 @@ namespace hearth {
 
 namespace {
 
-constexpr std::size_t kDefaultContext = 8192;
-
 // Without a number of blocks asked for: one full context and as much again for forks.
 std::size_t default_block_count(std::size_t context) {
     return 2 * (context / kKvBlockTokens + 1) + 16;

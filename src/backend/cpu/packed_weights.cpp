@@ -74,6 +74,15 @@ void PackedWeights::point_into(std::span<const PackJob> jobs, const std::byte* b
     }
 }
 
+PackedSize PackedWeights::planned_size(const Plan& plan, const Kernels& kernels) {
+    PackedSize size;
+    for (const PackJob& job : collect_jobs(plan, kernels)) {
+        size.packed_bytes += job.size_bytes();
+        size.source_bytes += job.weight.size_bytes();
+    }
+    return size;
+}
+
 PackedWeights PackedWeights::create(const Plan& plan, const Kernels& kernels, ThreadPool& pool,
                                     const PackOptions& options) {
     PackedWeights packed;

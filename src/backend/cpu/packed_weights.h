@@ -45,9 +45,17 @@ struct PackOptions {
 // What became of it, for people to read.
 enum class PackOutcome : std::uint8_t { Unpacked, Memory, FileWritten, FileMapped };
 
+struct PackedSize {
+    std::size_t packed_bytes = 0;  // of the panels
+    std::size_t source_bytes = 0;  // of the rows they are made of
+};
+
 class PackedWeights {
 public:
     PackedWeights() = default;
+
+    // What create() would make, when nothing stands in its way.
+    static PackedSize planned_size(const Plan& plan, const Kernels& kernels);
 
     // Packs every matrix the plan multiplies with. Never fails: what cannot be packed is used as it is.
     static PackedWeights create(const Plan& plan, const Kernels& kernels, ThreadPool& pool, const PackOptions& options);
