@@ -1,4 +1,5 @@
 // x86-64 with AVX2, FMA and F16C: every operation.
+#include "kernels/panels_x86.h"
 #include "kernels/simd_avx2_types.h"
 // After the vocabulary they are written in.
 #include "kernels/simd_float.h"
@@ -18,6 +19,7 @@ void install_avx2(Kernels& table) {
     install_quantised_matmul(table);
     install_float(table);
     install_attention(table);
+    install_avx2_panels(table);
 }
 
 }  // namespace hearth

@@ -1,0 +1,11 @@
+// The parts of the x86 levels that have files of their own.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace hearth {
+
+void install_avx2_panels(Kernels& table);
+void install_avx512_panels(Kernels& table);
+
+}  // namespace hearth
