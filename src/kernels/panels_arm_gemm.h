@@ -17,7 +17,7 @@ inline constexpr std::size_t kGroupTiles = 64;  // tiles that share an unpacked 
 // Thirty-two columns, unpacked.
 template <std::size_t kScaleVectors>
 struct alignas(16) WideUnit {
-    int8x16_t q[16];  // as UnitVectors
+    int8x16_t q[16];  // 4 * s + p: columns 8s to 8s + 7 of row pair p
     // By row pair, as (r, r, r + 1, r + 1): f32 scales of a block of 32, or int32 scales of a sub-block, twice where
     // sub-blocks have sixteen columns.
     int32x4_t scales[kScaleVectors];
@@ -30,18 +30,20 @@ struct WideUnit32Minimum : WideUnit<8> {};  // and the minimums
 
 template <typename Panel>
 [[gnu::always_inline]] inline void widen_weights(const std::byte* unit, int8x16_t (&out)[16]) {
-    UnitVectors w;
-    Panel::Unit::unpack(unit, w);
     constexpr int kFraction = Panel::Unit::kFraction;
-    for (std::size_t v = 0; v < 16; ++v) {
-        if constexpr (kFraction == 0) {
-            out[v] = w.at[v];
-        } else if constexpr (Panel::kUnsigned) {
-            out[v] = vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(w.at[v]), kFraction));
-        } else {
-            out[v] = vshrq_n_s8(w.at[v], kFraction);
+    for_each_row_pair([&](auto pair) {
+        constexpr std::size_t kP = decltype(pair)::kIndex;
+        const RowPair w = Panel::Unit::template row_pair<kP>(unit);
+        for (std::size_t s = 0; s < 4; ++s) {
+            if constexpr (kFraction == 0) {
+                out[4 * s + kP] = w.at[s];
+            } else if constexpr (Panel::kUnsigned) {
+                out[4 * s + kP] = vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(w.at[s]), kFraction));
+            } else {
+                out[4 * s + kP] = vshrq_n_s8(w.at[s], kFraction);
+            }
         }
-    }
+    });
 }
 
 template <typename Panel, typename Wide>

@@ -3,7 +3,7 @@
 // extension.
 #pragma once
 
-#include "kernels/panels_arm_types.h"
+#include "kernels/panels_arm_gemv.h"
 
 namespace hearth {
 
@@ -52,16 +52,58 @@ struct Ints8 {
     int32x4_t high;
 };
 
-// Columns 8 * kFirst to 8 * kLast of a unit.
+// Products of columns 8 * kFirst to 8 * kLast of two rows.
 template <typename Panel, std::size_t kFirst, std::size_t kLast>
-[[gnu::always_inline]] inline Ints8 row_sums(const UnitVectors& w, const std::int8_t* q) {
-    int32x4_t sums[4];
-    for (std::size_t p = 0; p < 4; ++p) sums[p] = vdupq_n_s32(0);
-    for (std::size_t s = kFirst; s < kLast; ++s) {
-        const int8x16_t x = load_eight(q + 8 * s);
-        for (std::size_t p = 0; p < 4; ++p) sums[p] = multiply_add<Panel>(sums[p], w.at[4 * s + p], x);
+[[gnu::always_inline]] inline int32x4_t quad(const RowPair& w, const int8x16_t (&x)[4]) {
+    int32x4_t sums = vdupq_n_s32(0);
+    for (std::size_t s = kFirst; s < kLast; ++s) sums = multiply_add<Panel>(sums, w.at[s], x[s]);
+    return sums;
+}
+
+[[gnu::always_inline]] inline Ints8 first_sums(const int32x4_t (&quads)[4]) {
+    return {vuzp1q_s32(quads[0], quads[1]), vuzp1q_s32(quads[2], quads[3])};
+}
+
+// Products of a unit with one token.
+template <typename Panel>
+[[gnu::always_inline]] inline Ints8 row_sums(const std::byte* unit, const int8x16_t (&x)[4]) {
+    int32x4_t quads[4];
+    for_each_row_pair([&](auto pair) {
+        constexpr std::size_t kP = decltype(pair)::kIndex;
+        quads[kP] = quad<Panel, 0, 4>(Panel::Unit::template row_pair<kP>(unit), x);
+    });
+    return first_sums(quads);
+}
+
+// Products of a unit's two halves of sixteen columns with one token. Row pairs 1 and 3 take the token in the second row
+// of its matrix and share the sums of pairs 0 and 2, which then hold rows 0, 2, 1, 3: fewer sums to clear and to sort.
+[[gnu::always_inline]] inline int32x4_t uncross(int32x4_t rows) {
+    return vzip1q_s32(rows, vextq_s32(rows, rows, 2));
+}
+struct HalfSums {
+    Ints8 first;
+    Ints8 second;
+};
+template <typename Panel>
+[[gnu::always_inline]] inline HalfSums half_sums(const std::byte* unit, const int8x16_t (&x)[4]) {
+    int8x16_t lower[4];
+    for (std::size_t s = 0; s < 4; ++s) lower[s] = vextq_s8(vdupq_n_s8(0), x[s], 8);
+    int32x4_t first[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+    int32x4_t second[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+    RowPair w[4];
+    for_each_row_pair([&](auto pair) {
+        constexpr std::size_t kP = decltype(pair)::kIndex;
+        w[kP] = Panel::Unit::template row_pair<kP>(unit);
+    });
+    for (std::size_t s = 0; s < 2; ++s) {
+        for (std::size_t p = 0; p < 4; ++p) {
+            first[p / 2] = multiply_add<Panel>(first[p / 2], w[p].at[s], p % 2 == 0 ? x[s] : lower[s]);
+        }
+        for (std::size_t p = 0; p < 4; ++p) {
+            second[p / 2] = multiply_add<Panel>(second[p / 2], w[p].at[s + 2], p % 2 == 0 ? x[s + 2] : lower[s + 2]);
+        }
     }
-    return {vuzp1q_s32(sums[0], sums[1]), vuzp1q_s32(sums[2], sums[3])};
+    return {{first[0], first[1]}, {second[0], second[1]}};
 }
 
 [[gnu::always_inline]] inline void add_scaled(Floats8& acc, float32x4_t low, float32x4_t high, Floats8 d, float scale) {
@@ -70,11 +112,11 @@ template <typename Panel, std::size_t kFirst, std::size_t kLast>
 }
 
 template <typename Panel>
-void one_token32(const std::byte* panel, const ActivationBlock32* x, std::size_t blocks, Floats8& acc) {
+Floats8 one_token32(const std::byte* panel, const ActivationBlock32* x, std::size_t blocks, Floats8 acc) {
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
-        UnitVectors w;
-        Panel::Unit::unpack(panel + Panel::kUnitsAt, w);
-        const Ints8 isum = row_sums<Panel, 0, 4>(w, x[b].q);
+        int8x16_t q[4];
+        for (std::size_t s = 0; s < 4; ++s) q[s] = load_eight(x[b].q + 8 * s);
+        const Ints8 isum = row_sums<Panel>(panel + Panel::kUnitsAt, q);
         constexpr int kFraction = Panel::Unit::kFraction;
         add_scaled(acc, to_floats<kFraction>(isum.low), to_floats<kFraction>(isum.high), Panel::scales(panel),
                    x[b].scale);
@@ -83,6 +125,7 @@ void one_token32(const std::byte* panel, const ActivationBlock32* x, std::size_t
             add_scaled(acc, sum, sum, Panel::minimums(panel), x[b].scale);
         }
     }
+    return acc;
 }
 
 [[gnu::always_inline]] inline void add_products(Ints8& total, Ints8 isum, int16x8_t scales) {
@@ -123,21 +166,24 @@ template <typename Panel>
 }
 
 template <typename Panel>
-void one_token256(const std::byte* panel, const ActivationBlock256* x, std::size_t blocks, Floats8& acc) {
+Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, std::size_t blocks) {
+    Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
         Ints8 total = {vdupq_n_s32(0), vdupq_n_s32(0)};
         for (std::size_t unit = 0; unit < 8; ++unit) {
-            UnitVectors w;
-            Panel::Unit::unpack(panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes, w);
-            const std::int8_t* q = x[b].q + unit * kUnitColumns;
-            const SubScales scales = Panel::sub_scales(panel, unit);
+            const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
+            int8x16_t q[4];
+            for (std::size_t s = 0; s < 4; ++s) q[s] = load_eight(x[b].q + unit * kUnitColumns + 8 * s);
             if constexpr (Panel::kSub16) {
-                add_products(total, row_sums<Panel, 0, 2>(w, q), scales.first);
-                add_products(total, row_sums<Panel, 2, 4>(w, q), scales.second);
+                const SubScales scales = Panel::crossed_scales(panel, unit);
+                const HalfSums sums = half_sums<Panel>(at, q);
+                add_products(total, sums.first, scales.first);
+                add_products(total, sums.second, scales.second);
             } else {
-                add_products(total, row_sums<Panel, 0, 4>(w, q), scales.first);
+                add_products(total, row_sums<Panel>(at, q), Panel::sub_scales(panel, unit).first);
             }
         }
+        if constexpr (Panel::kSub16) total = {uncross(total.low), uncross(total.high)};
         constexpr int kFraction = Panel::Unit::kFraction;
         add_scaled(acc, to_floats<kFraction>(total.low), to_floats<kFraction>(total.high), Panel::scales(panel),
                    x[b].scale);
@@ -146,6 +192,7 @@ void one_token256(const std::byte* panel, const ActivationBlock256* x, std::size
             add_scaled(acc, vcvtq_f32_s32(sums.low), vcvtq_f32_s32(sums.high), Panel::minimums(panel), -x[b].scale);
         }
     }
+    return acc;
 }
 
 inline void store_rows8(float* out, std::size_t rows, Floats8 values) {
@@ -175,41 +222,48 @@ struct TileSums {
     float32x4_t at[kPairs][4];
 };
 
-// Products of columns 8 * kFirst to 8 * kLast of a unit with one token pair.
-template <typename Panel, std::size_t kFirst, std::size_t kLast>
-[[gnu::always_inline]] inline int32x4_t quad(const UnitVectors& w, const std::byte* x, std::size_t p,
-                                             std::size_t pair) {
-    int32x4_t sums = vdupq_n_s32(0);
-    for (std::size_t s = kFirst; s < kLast; ++s) {
-        sums = multiply_add<Panel>(sums, w.at[4 * s + p], load_tile(x, kTilePairs * s + pair));
+// Thirty-two columns of the token pairs of a tile.
+template <std::size_t kPairs>
+struct TileUnit {
+    int8x16_t at[kPairs][4];
+
+    [[gnu::always_inline]] explicit TileUnit(const std::byte* x) {
+        for (std::size_t t = 0; t < kPairs; ++t) {
+            for (std::size_t s = 0; s < 4; ++s) at[t][s] = load_tile(x, kTilePairs * s + t);
+        }
     }
-    return sums;
-}
+};
 
 template <typename Panel, std::size_t kPairs>
-void tile32(const std::byte* panel, const std::byte* x, std::size_t blocks, TileSums<kPairs>& acc) {
+TileSums<kPairs> tile32(const std::byte* panel, const std::byte* x, std::size_t blocks) {
+    TileSums<kPairs> acc = {};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x += kTile32Bytes) {
-        UnitVectors w;
-        Panel::Unit::unpack(panel + Panel::kUnitsAt, w);
+        const TileUnit<kPairs> q(x);
         const PairFloats d = pair_floats(Panel::scales(panel));
+        float32x4_t a[kPairs];
         for (std::size_t t = 0; t < kPairs; ++t) {
-            const float32x4_t a = vld1q_f32(reinterpret_cast<const float*>(x + kTile32Scales) + 4 * t);
-            for (std::size_t p = 0; p < 4; ++p) {
-                const int32x4_t isum = quad<Panel, 0, 4>(w, x, p, t);
-                acc.at[t][p] = vfmaq_f32(acc.at[t][p], to_floats<Panel::Unit::kFraction>(isum), vmulq_f32(d.at[p], a));
+            a[t] = vld1q_f32(reinterpret_cast<const float*>(x + kTile32Scales) + 4 * t);
+        }
+        for_each_row_pair([&](auto pair) {
+            constexpr std::size_t kP = decltype(pair)::kIndex;
+            const RowPair w = Panel::Unit::template row_pair<kP>(panel + Panel::kUnitsAt);
+            for (std::size_t t = 0; t < kPairs; ++t) {
+                const float32x4_t isum = to_floats<Panel::Unit::kFraction>(quad<Panel, 0, 4>(w, q.at[t]));
+                acc.at[t][kP] = vfmaq_f32(acc.at[t][kP], isum, vmulq_f32(d.at[kP], a[t]));
             }
-            if constexpr (Panel::kMinimum) {
+        });
+        if constexpr (Panel::kMinimum) {
+            const PairFloats m = pair_floats(Panel::minimums(panel));
+            for (std::size_t t = 0; t < kPairs; ++t) {
                 int32x4_t sum = vdupq_n_s32(0);
-                for (std::size_t s = 0; s < 4; ++s) {
-                    sum = vmmlaq_s32(sum, vdupq_n_s8(1), load_tile(x, kTilePairs * s + t));
-                }
-                const PairFloats m = pair_floats(Panel::minimums(panel));
+                for (std::size_t s = 0; s < 4; ++s) sum = vmmlaq_s32(sum, vdupq_n_s8(1), q.at[t][s]);
                 for (std::size_t p = 0; p < 4; ++p) {
-                    acc.at[t][p] = vfmaq_f32(acc.at[t][p], vcvtq_f32_s32(sum), vmulq_f32(m.at[p], a));
+                    acc.at[t][p] = vfmaq_f32(acc.at[t][p], vcvtq_f32_s32(sum), vmulq_f32(m.at[p], a[t]));
                 }
             }
         }
     }
+    return acc;
 }
 
 struct PairInts {
@@ -237,29 +291,30 @@ template <typename Panel>
 }
 
 template <typename Panel, std::size_t kPairs>
-void tile256(const std::byte* panel, const std::byte* x, std::size_t blocks, TileSums<kPairs>& acc) {
+TileSums<kPairs> tile256(const std::byte* panel, const std::byte* x, std::size_t blocks) {
+    TileSums<kPairs> acc = {};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x += kTile256Bytes) {
         int32x4_t total[kPairs][4];
         for (std::size_t t = 0; t < kPairs; ++t) {
             for (std::size_t p = 0; p < 4; ++p) total[t][p] = vdupq_n_s32(0);
         }
         for (std::size_t unit = 0; unit < 8; ++unit) {
-            UnitVectors w;
-            Panel::Unit::unpack(panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes, w);
-            const std::byte* q = x + unit * kTileUnitBytes;
+            const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
+            const TileUnit<kPairs> q(x + unit * kTileUnitBytes);
             const SubScales scales = Panel::sub_scales(panel, unit);
             const PairInts first = pair_ints(scales.first);
             const PairInts second = pair_ints(scales.second);
-            for (std::size_t t = 0; t < kPairs; ++t) {
-                for (std::size_t p = 0; p < 4; ++p) {
+            for_each_row_pair([&](auto pair) {
+                constexpr std::size_t kP = decltype(pair)::kIndex;
+                const RowPair w = Panel::Unit::template row_pair<kP>(at);
+                for (std::size_t t = 0; t < kPairs; ++t) {
+                    constexpr std::size_t kFirstColumns = Panel::kSub16 ? 2 : 4;
+                    total[t][kP] = vmlaq_s32(total[t][kP], quad<Panel, 0, kFirstColumns>(w, q.at[t]), first.at[kP]);
                     if constexpr (Panel::kSub16) {
-                        total[t][p] = vmlaq_s32(total[t][p], quad<Panel, 0, 2>(w, q, p, t), first.at[p]);
-                        total[t][p] = vmlaq_s32(total[t][p], quad<Panel, 2, 4>(w, q, p, t), second.at[p]);
-                    } else {
-                        total[t][p] = vmlaq_s32(total[t][p], quad<Panel, 0, 4>(w, q, p, t), first.at[p]);
+                        total[t][kP] = vmlaq_s32(total[t][kP], quad<Panel, 2, 4>(w, q.at[t]), second.at[kP]);
                     }
                 }
-            }
+            });
         }
         const PairFloats d = pair_floats(Panel::scales(panel));
         PairFloats dmin = {};
@@ -278,6 +333,7 @@ void tile256(const std::byte* panel, const std::byte* x, std::size_t blocks, Til
             }
         }
     }
+    return acc;
 }
 
 // The rows of one token pair to the outputs of its (one or two) tokens.
@@ -293,26 +349,39 @@ template <typename Panel, std::size_t kPairs>
 void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
     const std::byte* x = task.activations + token * task.activation_row_bytes;
-    TileSums<kPairs> acc = {};
+    TileSums<kPairs> acc;
     if constexpr (Panel::kColumns == kBlock32) {
-        tile32<Panel, kPairs>(panel, x, task.columns / kBlock32, acc);
+        acc = tile32<Panel, kPairs>(panel, x, task.columns / kBlock32);
     } else {
-        tile256<Panel, kPairs>(panel, x, task.columns / kBlock256, acc);
+        acc = tile256<Panel, kPairs>(panel, x, task.columns / kBlock256);
     }
     for (std::size_t t = 0; t < kPairs; ++t) store_pair(task, row, token + 2 * t, acc.at[t]);
+}
+
+template <typename Panel>
+[[gnu::always_inline]] inline Floats8 all_blocks(const std::byte* panel, const ActivationBlock32* x,
+                                                 std::size_t blocks) {
+    return one_token32<Panel>(panel, x, blocks, {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)});
+}
+template <>
+[[gnu::always_inline]] inline Floats8 all_blocks<PanelQ4_0>(const std::byte* panel, const ActivationBlock32* x,
+                                                            std::size_t blocks) {
+    const std::size_t even = blocks / 2 * 2;
+    const Floats8 acc = block_pairs_q4_0(panel, x, even / 2);
+    return one_token32<PanelQ4_0>(panel + even * PanelQ4_0::kBlockBytes, x + even, blocks - even, acc);
 }
 
 template <typename Panel>
 void one_token(const PanelTask& task) {
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
-        Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
+        Floats8 acc;
         if constexpr (Panel::kColumns == kBlock32) {
             const auto* x = reinterpret_cast<const ActivationBlock32*>(task.activations);
-            one_token32<Panel>(panel, x, task.columns / kBlock32, acc);
+            acc = all_blocks<Panel>(panel, x, task.columns / kBlock32);
         } else {
             const auto* x = reinterpret_cast<const ActivationBlock256*>(task.activations);
-            one_token256<Panel>(panel, x, task.columns / kBlock256, acc);
+            acc = one_token256<Panel>(panel, x, task.columns / kBlock256);
         }
         store_rows8(task.out + row, task.rows - row, acc);
     }

@@ -157,6 +157,7 @@ struct Panel256 {
 
     [[gnu::always_inline]] static Floats8 scales(const std::byte* block) { return load_halves8(block); }
     [[gnu::always_inline]] static Floats8 minimums(const std::byte* block) { return load_halves8(block + 16); }
+    // Rows in ascending order.
     [[gnu::always_inline]] static SubScales sub_scales(const std::byte* block, std::size_t unit) {
         const auto* at = reinterpret_cast<const std::int8_t*>(block + kScalesAt + unit * kScaleBytes);
         if constexpr (!kScaled) return {vdupq_n_s16(1), vdupq_n_s16(1)};
@@ -164,13 +165,13 @@ struct Panel256 {
             const int16x8_t scale = vmovl_s8(vld1_s8(at));
             return {scale, scale};
         }
-        if constexpr (kScaleBytes == 8) {  // nibbles
-            const uint8x8_t bytes = vreinterpret_u8_s8(vld1_s8(at));
-            return {vreinterpretq_s16_u16(vmovl_u8(vand_u8(bytes, vdup_n_u8(15)))),
-                    vreinterpretq_s16_u16(vmovl_u8(vshr_n_u8(bytes, 4)))};
-        }
-        const int8x16_t both = vld1q_s8(at);
-        return {vmovl_s8(vget_low_s8(both)), vmovl_high_s8(both)};
+        return halves(load_scales16(at));
+    }
+    // Rows in the order 0, 2, 1, 3, 4, 6, 5, 7; for sub-blocks of sixteen columns.
+    [[gnu::always_inline]] static SubScales crossed_scales(const std::byte* block, std::size_t unit) {
+        alignas(16) static constexpr std::uint8_t kCrossed[16] = {0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15};
+        const auto* at = reinterpret_cast<const std::int8_t*>(block + kScalesAt + unit * kScaleBytes);
+        return halves(vqtbl1q_s8(load_scales16(at), vld1q_u8(kCrossed)));
     }
     [[gnu::always_inline]] static MinimumVectors minimum_vectors(const std::byte* block, std::size_t pair) {
         const uint8x16_t bytes = load_plane(block + kMinimumsAt, pair);
@@ -179,6 +180,17 @@ struct Panel256 {
             return {vreinterpretq_s8_u8(odd), vreinterpretq_s8_u8(vsubq_u8(vandq_u8(bytes, vdupq_n_u8(15)), odd))};
         }
         return {vreinterpretq_s8_u8(bytes), vdupq_n_s8(0)};
+    }
+
+private:
+    // Two sub-blocks of sixteen columns, eight rows each.
+    [[gnu::always_inline]] static int8x16_t load_scales16(const std::int8_t* at) {
+        if constexpr (kScaleBytes == 16) return vld1q_s8(at);
+        const uint8x8_t nibbles = vreinterpret_u8_s8(vld1_s8(at));
+        return vreinterpretq_s8_u8(vcombine_u8(vand_u8(nibbles, vdup_n_u8(15)), vshr_n_u8(nibbles, 4)));
+    }
+    [[gnu::always_inline]] static SubScales halves(int8x16_t both) {
+        return {vmovl_s8(vget_low_s8(both)), vmovl_high_s8(both)};
     }
 
 protected:

@@ -54,11 +54,27 @@ template <int kShift>
     return vbslq_u8(vdupq_n_u8(mask), bits, base);
 }
 
-struct UnitVectors {
-    int8x16_t at[16];
-
-    [[gnu::always_inline]] void set(std::size_t vector, uint8x16_t value) { at[vector] = vreinterpretq_s8_u8(value); }
+// The four vectors of row pair p, ascending columns.
+struct RowPair {
+    int8x16_t at[4];
 };
+
+// Row pairs as constants: the shifts of an unpack have to be constants.
+template <std::size_t kP>
+struct PairIndex {
+    static constexpr std::size_t kIndex = kP;
+};
+template <typename Function>
+[[gnu::always_inline]] inline void for_each_row_pair(const Function& function) {
+    function(PairIndex<0>{});
+    function(PairIndex<1>{});
+    function(PairIndex<2>{});
+    function(PairIndex<3>{});
+}
+
+[[gnu::always_inline]] inline RowPair signed_row_pair(uint8x16_t a, uint8x16_t b, uint8x16_t c, uint8x16_t d) {
+    return {{vreinterpretq_s8_u8(a), vreinterpretq_s8_u8(b), vreinterpretq_s8_u8(c), vreinterpretq_s8_u8(d)}};
+}
 
 // Eight bits: as they are.
 struct UnitBytes {
@@ -67,8 +83,10 @@ struct UnitBytes {
     static void pack(const Words32& codes, std::size_t row, std::byte* unit) {
         for (std::size_t s = 0; s < 4; ++s) store_word(unit, 4 * s + row / 2, row, codes.word[s]);
     }
-    [[gnu::always_inline]] static void unpack(const std::byte* unit, UnitVectors& out) {
-        for (std::size_t v = 0; v < 16; ++v) out.set(v, load_plane(unit, v));
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        return signed_row_pair(load_plane(unit, kP), load_plane(unit, 4 + kP), load_plane(unit, 8 + kP),
+                               load_plane(unit, 12 + kP));
     }
 };
 
@@ -83,22 +101,24 @@ struct UnitNibbles {
 };
 struct UnitSignedNibbles : UnitNibbles {  // two's complement
     static constexpr int kFraction = 4;
-    [[gnu::always_inline]] static void unpack(const std::byte* unit, UnitVectors& out) {
-        for (std::size_t v = 0; v < 8; ++v) {
-            const uint8x16_t bytes = load_plane(unit, v);
-            out.set(v, vshlq_n_u8(bytes, 4));
-            out.set(v + 8, vandq_u8(bytes, vdupq_n_u8(0xf0)));
-        }
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        const uint8x16_t first = load_plane(unit, kP);
+        const uint8x16_t second = load_plane(unit, 4 + kP);
+        const uint8x16_t mask = vdupq_n_u8(0xf0);
+        return signed_row_pair(vshlq_n_u8(first, 4), vshlq_n_u8(second, 4), vandq_u8(first, mask),
+                               vandq_u8(second, mask));
     }
 };
 struct UnitUnsignedNibbles : UnitNibbles {
     static constexpr int kFraction = 0;
-    [[gnu::always_inline]] static void unpack(const std::byte* unit, UnitVectors& out) {
-        for (std::size_t v = 0; v < 8; ++v) {
-            const uint8x16_t bytes = load_plane(unit, v);
-            out.set(v, vandq_u8(bytes, vdupq_n_u8(15)));
-            out.set(v + 8, vshrq_n_u8(bytes, 4));
-        }
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        const uint8x16_t first = load_plane(unit, kP);
+        const uint8x16_t second = load_plane(unit, 4 + kP);
+        const uint8x16_t mask = vdupq_n_u8(15);
+        return signed_row_pair(vandq_u8(first, mask), vandq_u8(second, mask), vshrq_n_u8(first, 4),
+                               vshrq_n_u8(second, 4));
     }
 };
 alignas(16) inline constexpr std::int8_t kPanelIQ4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -108,13 +128,13 @@ alignas(16) inline constexpr std::int8_t kPanelMXFP4Values[16] = {0, 1,  2,  3, 
 template <const std::int8_t (&kTable)[16]>
 struct UnitTableNibbles : UnitNibbles {
     static constexpr int kFraction = 0;
-    [[gnu::always_inline]] static void unpack(const std::byte* unit, UnitVectors& out) {
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        const RowPair codes = UnitUnsignedNibbles::row_pair<kP>(unit);
         const int8x16_t table = vld1q_s8(kTable);
-        for (std::size_t v = 0; v < 8; ++v) {
-            const uint8x16_t bytes = load_plane(unit, v);
-            out.at[v] = vqtbl1q_s8(table, vandq_u8(bytes, vdupq_n_u8(15)));
-            out.at[v + 8] = vqtbl1q_s8(table, vshrq_n_u8(bytes, 4));
-        }
+        RowPair out;
+        for (std::size_t s = 0; s < 4; ++s) out.at[s] = vqtbl1q_s8(table, vreinterpretq_u8_s8(codes.at[s]));
+        return out;
     }
 };
 
@@ -137,15 +157,18 @@ struct UnitFiveBits {
             }
         }
     }
-    template <std::size_t kV>
-    [[gnu::always_inline]] static void unpack_from(const std::byte* unit, UnitVectors& out) {
-        const uint8x16_t bytes = load_plane(unit, kV);
-        const uint8x16_t bits = shift_up<kV % 4>(load_plane(unit, 8 + kV / 4));
-        out.set(kV, insert_bits(vshlq_n_u8(bytes, 3), bits, 0x80));
-        out.set(kV + 8, insert_bits(vandq_u8(bytes, vdupq_n_u8(0xf0)), bits, 0x08));
-        if constexpr (kV < 7) unpack_from<kV + 1>(unit, out);
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        const uint8x16_t first = load_plane(unit, kP);
+        const uint8x16_t second = load_plane(unit, 4 + kP);
+        const uint8x16_t first_bits = shift_up<kP>(load_plane(unit, 8));
+        const uint8x16_t second_bits = shift_up<kP>(load_plane(unit, 9));
+        const uint8x16_t mask = vdupq_n_u8(0xf0);
+        return signed_row_pair(insert_bits(vshlq_n_u8(first, 3), first_bits, 0x80),
+                               insert_bits(vshlq_n_u8(second, 3), second_bits, 0x80),
+                               insert_bits(vandq_u8(first, mask), first_bits, 0x08),
+                               insert_bits(vandq_u8(second, mask), second_bits, 0x08));
     }
-    [[gnu::always_inline]] static void unpack(const std::byte* unit, UnitVectors& out) { unpack_from<0>(unit, out); }
 };
 
 // Six bits: the same with a plane of bit pairs, at 7 and 6 or at 3 and 2.
@@ -169,15 +192,18 @@ struct UnitSixBits {
             }
         }
     }
-    template <std::size_t kV>
-    [[gnu::always_inline]] static void unpack_from(const std::byte* unit, UnitVectors& out) {
-        const uint8x16_t bytes = load_plane(unit, kV);
-        const uint8x16_t bits = shift_up<kV % 2 * 2>(load_plane(unit, 8 + kV / 2));
-        out.set(kV, insert_bits(vshlq_n_u8(bytes, 2), bits, 0xc0));
-        out.set(kV + 8, insert_bits(vandq_u8(bytes, vdupq_n_u8(0xf0)), bits, 0x0c));
-        if constexpr (kV < 7) unpack_from<kV + 1>(unit, out);
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        const uint8x16_t first = load_plane(unit, kP);
+        const uint8x16_t second = load_plane(unit, 4 + kP);
+        const uint8x16_t first_bits = shift_up<kP % 2 * 2>(load_plane(unit, 8 + kP / 2));
+        const uint8x16_t second_bits = shift_up<kP % 2 * 2>(load_plane(unit, 10 + kP / 2));
+        const uint8x16_t mask = vdupq_n_u8(0xf0);
+        return signed_row_pair(insert_bits(vshlq_n_u8(first, 2), first_bits, 0xc0),
+                               insert_bits(vshlq_n_u8(second, 2), second_bits, 0xc0),
+                               insert_bits(vandq_u8(first, mask), first_bits, 0x0c),
+                               insert_bits(vandq_u8(second, mask), second_bits, 0x0c));
     }
-    [[gnu::always_inline]] static void unpack(const std::byte* unit, UnitVectors& out) { unpack_from<0>(unit, out); }
 };
 
 // Two bits: field s of vector p is vector 4 * s + p. kOffset is taken off.
@@ -189,19 +215,17 @@ struct UnitTwoBits {
         const std::uint64_t* w = codes.word;
         store_word(unit, row / 2, row, w[0] | w[1] << 2 | w[2] << 4 | w[3] << 6);
     }
-    [[gnu::always_inline]] static void unpack(const std::byte* unit, UnitVectors& out) {
+    [[gnu::always_inline]] static uint8x16_t without_offset(uint8x16_t x) {
+        if constexpr (kOffset == 0) return x;
+        return vsubq_u8(x, vdupq_n_u8(kOffset));
+    }
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        const uint8x16_t bytes = load_plane(unit, kP);
         const uint8x16_t three = vdupq_n_u8(3);
-        const auto without_offset = [](uint8x16_t x) {
-            if constexpr (kOffset > 0) return vsubq_u8(x, vdupq_n_u8(kOffset));
-            return x;
-        };
-        for (std::size_t p = 0; p < 4; ++p) {
-            const uint8x16_t bytes = load_plane(unit, p);
-            out.set(p, without_offset(vandq_u8(bytes, three)));
-            out.set(4 + p, without_offset(vandq_u8(vshrq_n_u8(bytes, 2), three)));
-            out.set(8 + p, without_offset(vandq_u8(vshrq_n_u8(bytes, 4), three)));
-            out.set(12 + p, without_offset(vshrq_n_u8(bytes, 6)));
-        }
+        return signed_row_pair(
+            without_offset(vandq_u8(bytes, three)), without_offset(vandq_u8(vshrq_n_u8(bytes, 2), three)),
+            without_offset(vandq_u8(vshrq_n_u8(bytes, 4), three)), without_offset(vshrq_n_u8(bytes, 6)));
     }
 };
 
@@ -227,19 +251,17 @@ struct UnitThreeBits {
             }
         }
     }
-    template <std::size_t kV>
-    [[gnu::always_inline]] static void unpack_from(const std::byte* unit, UnitVectors& out) {
-        const uint8x16_t bytes = load_plane(unit, kV % 4);
-        uint8x16_t low;  // the field at bits 6 and 5
-        if constexpr (kV / 4 == 0) low = vshlq_n_u8(bytes, 5);
-        if constexpr (kV / 4 == 1) low = vshlq_n_u8(bytes, 3);
-        if constexpr (kV / 4 == 2) low = vshlq_n_u8(bytes, 1);
-        if constexpr (kV / 4 == 3) low = vshrq_n_u8(bytes, 1);
-        const uint8x16_t high = shift_up<kV % 8>(load_plane(unit, 4 + kV / 8));
-        out.set(kV, insert_bits(vandq_u8(low, vdupq_n_u8(0x60)), high, 0x80));
-        if constexpr (kV < 15) unpack_from<kV + 1>(unit, out);
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        const uint8x16_t bytes = load_plane(unit, kP);
+        const uint8x16_t first = load_plane(unit, 4);
+        const uint8x16_t second = load_plane(unit, 5);
+        const uint8x16_t mask = vdupq_n_u8(0x60);  // each field goes to bits 6 and 5, its top bit to 7
+        return signed_row_pair(insert_bits(vandq_u8(vshlq_n_u8(bytes, 5), mask), shift_up<kP>(first), 0x80),
+                               insert_bits(vandq_u8(vshlq_n_u8(bytes, 3), mask), shift_up<kP + 4>(first), 0x80),
+                               insert_bits(vandq_u8(vshlq_n_u8(bytes, 1), mask), shift_up<kP>(second), 0x80),
+                               insert_bits(vandq_u8(vshrq_n_u8(bytes, 1), mask), shift_up<kP + 4>(second), 0x80));
     }
-    [[gnu::always_inline]] static void unpack(const std::byte* unit, UnitVectors& out) { unpack_from<0>(unit, out); }
 };
 
 }  // namespace
