@@ -20,6 +20,7 @@ void install_avx2(Kernels& table) {
     install_float(table);
     install_attention(table);
     install_avx2_panels(table);
+    install_avx2_float(table);
 }
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
 # Each ISA file is built with its own flags, and only on its architecture. Its code is reached through the table alone,
 # after the CPU has been asked (kernels.cpp).
 set(arm_levels neon dotprod fp16fml i8mm panels_neon panels_dotprod panels_i8mm)
-set(x86_levels avx2 avx2_panels avx512 avx512_panels)
+set(x86_levels avx2 avx2_float avx2_panels avx512 avx512_float avx512_panels)
 set(flags_neon "")
 set(flags_dotprod "-march=armv8.2-a+dotprod")
 set(flags_fp16fml "-march=armv8.2-a+dotprod+fp16fml")
@@ -12,11 +12,13 @@ set(flags_panels_i8mm "${flags_i8mm}")
 set(flags_avx2 "-mavx2;-mfma;-mf16c")
 set(flags_avx512 "${flags_avx2};-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mavx512vnni")
 set(flags_avx2_panels "${flags_avx2}")
+set(flags_avx2_float "${flags_avx2}")
 set(flags_avx512_panels "${flags_avx512}")
 # GCC 12 warns of the deliberately undefined vectors in its own avx512fintrin.h (GCC bug 105593).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND flags_avx512_panels -Wno-uninitialized)
 endif()
+set(flags_avx512_float "${flags_avx512_panels}")
 
 set(own_levels "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
