@@ -112,7 +112,7 @@ bool is_rotating(const ProbeRoots& roots, std::string_view device) {
     const auto plain = [](char c) { return (c >= '0' && c <= '9') || c == ':'; };
     if (device.empty() || !std::all_of(device.begin(), device.end(), plain)) return false;
     const std::string folder = roots.sys + "/dev/block/" + std::string(device);
-    // Disks of virtual machines call themselves turning whatever they lie on.
+    // Disks of virtual machines, and volumes over them, call themselves turning whatever they lie on.
     const std::string name = probe_link_name(folder);
     for (const char* imagined : {"vd", "xvd", "nbd", "loop", "dm-", "md"}) {
         if (name.starts_with(imagined)) return false;
