@@ -9,7 +9,7 @@ namespace hearth {
 
 namespace {
 
-constexpr std::size_t kWidth = 88;
+constexpr std::size_t kWidth = 80;
 
 std::string usage_of(const Command& command) {
     std::string usage = "hearth " + std::string(command.name);
