@@ -215,6 +215,7 @@ Status run_run(const Arguments& arguments, Session& session) {
     SamplingOptions sampling = TRY(sampling_options(arguments));
     GenerateOptions generation;
     generation.max_tokens = static_cast<std::size_t>(TRY(arguments.whole("max-tokens", 1, kContextLimit)).value_or(0));
+    generation.hash_logits = arguments.flag("json");
     generation.chunk = static_cast<std::size_t>(TRY(arguments.whole("chunk", 1, kContextLimit)).value_or(0));
     // Faults that need no model are told before it is loaded: the vocabulary is taken as unlimited here.
     TRY(sampling.validate(std::size_t{1} << 31));

@@ -11,6 +11,7 @@
 #include "backend/cpu/packed_weights.h"
 #include "base/result.h"
 #include "models/model.h"
+#include "sampling/logit_row.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -55,9 +56,10 @@ struct Logits {
     std::span<const float> maxima = {};  // [rows][chunks]: the largest of each kLogitChunk; empty: not computed
     std::size_t rows() const { return vocabulary == 0 ? 0 : values.size() / vocabulary; }
     std::span<const float> row(std::size_t index) const { return values.subspan(index * vocabulary, vocabulary); }
-    std::span<const float> row_maxima(std::size_t index) const {
+    // With what the forward pass already knows about the row, for the sampler.
+    LogitRow sampler_row(std::size_t index) const {
         const std::size_t chunks = (vocabulary + kLogitChunk - 1) / kLogitChunk;
-        return maxima.empty() ? maxima : maxima.subspan(index * chunks, chunks);
+        return {row(index), maxima.empty() ? maxima : maxima.subspan(index * chunks, chunks)};
     }
 };
 
