@@ -162,7 +162,8 @@ std::size_t place_jobs(std::span<PackJob> jobs) {
     return offset;
 }
 
-void pack_matrix(PackJob& job, std::byte* base, ThreadPool& pool) {
+void pack_matrix(PackJob& job, std::byte* base, ThreadPool& pool,
+                 const std::function<void(std::span<const std::byte>)>& release) {
     std::atomic<std::uint64_t> sum{0};
     pool.for_each(piece_count(job), [&](std::size_t piece, std::size_t) {
         const std::size_t first = piece * panels_per_piece(job);
@@ -176,6 +177,10 @@ void pack_matrix(PackJob& job, std::byte* base, ThreadPool& pool) {
                                .out = base + job.offset + panel * job.panel_bytes});
         }
         sum.fetch_add(piece_sum(piece_of(job, base, piece), piece), std::memory_order_relaxed);
+        if (!release) return;
+        const std::size_t first_row = first * job.kernels->rows;
+        const std::size_t rows = std::min(last * job.kernels->rows, job.weight.shape.rows()) - first_row;
+        release({job.weight.row(first_row), rows * job.weight.row_bytes()});
     });
     job.checksum = sum.load();
 }

@@ -32,8 +32,10 @@ struct PackJob {
 // Gives every job its place behind the header; returns the size of the whole.
 std::size_t place_jobs(std::span<PackJob> jobs);
 
-// Packs one matrix to base + job.offset and sets its checksum.
-void pack_matrix(PackJob& job, std::byte* base, ThreadPool& pool);
+// Packs one matrix to base + job.offset and sets its checksum. `release`, when given, is told of the rows that are done
+// with, by several threads at once.
+void pack_matrix(PackJob& job, std::byte* base, ThreadPool& pool,
+                 const std::function<void(std::span<const std::byte>)>& release = {});
 
 struct PackFileKey {
     std::string_view layout;   // Kernels::panel_layout

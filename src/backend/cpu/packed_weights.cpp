@@ -52,8 +52,7 @@ void pack_all(std::span<PackJob> jobs, std::byte* base, ThreadPool& pool, const 
     std::size_t done = 0;
     for (const PackJob& job : jobs) total += job.size_bytes();
     for (PackJob& job : jobs) {
-        pack_matrix(job, base, pool);
-        if (options.release) options.release({job.weight.data, job.weight.size_bytes()});
+        pack_matrix(job, base, pool, options.release);
         done += job.size_bytes();
         if (options.progress) options.progress(done, total);
     }

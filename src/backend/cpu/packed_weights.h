@@ -38,7 +38,7 @@ struct PackOptions {
     std::uint64_t source = 0;          // identifies the model file's content: a file made from another one is stale
     std::size_t memory_available = 0;  // bytes a copy may take; 0: no limit
     std::function<void(std::size_t done, std::size_t total)> progress = {};  // bytes; called by the caller's thread
-    // Told of each matrix that has been packed: its rows in the model file will hardly be read again.
+    // Told of rows that have been packed and will hardly be read again; by several threads at once.
     std::function<void(std::span<const std::byte>)> release = {};
 };
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -143,7 +144,7 @@ TEST_F(PackedWeightsTest, ReportsProgressAndWhatMayBeReleased) {
     PackOptions told{.mode = PackMode::Memory};
     std::size_t last = 0;
     std::size_t total = 0;
-    std::size_t released = 0;
+    std::atomic<std::size_t> released{0};
     told.progress = [&](std::size_t done, std::size_t all) {
         EXPECT_GT(done, last);
         last = done;
@@ -153,7 +154,7 @@ TEST_F(PackedWeightsTest, ReportsProgressAndWhatMayBeReleased) {
     const PackedWeights packed = create(told);
     EXPECT_EQ(last, total);
     EXPECT_EQ(total, packed.size_bytes());
-    EXPECT_GT(released, row_bytes(DType::Q4_0, 256 * kRows));
+    EXPECT_GT(released.load(), row_bytes(DType::Q4_0, 256 * kRows));
 }
 
 }  // namespace
