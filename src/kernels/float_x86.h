@@ -115,68 +115,143 @@ struct WeightBF16 {
     [[gnu::always_inline]] static Lanes load(const Element* w) { return load_upper_halves(w); }
 };
 
+template <typename Weight>
+[[gnu::always_inline]] inline const typename Weight::Element* weight_row(const MatmulTask& task, std::size_t row) {
+    return reinterpret_cast<const typename Weight::Element*>(task.weights + row * task.weight_row_bytes);
+}
+[[gnu::always_inline]] inline const float* activation_row(const MatmulTask& task, std::size_t token) {
+    return reinterpret_cast<const float*>(task.activations + token * task.activation_row_bytes);
+}
+
+// The columns past the last whole sixteen, and the tree.
+template <typename Weight>
+inline void finish_sum(const MatmulTask& task, std::size_t row, std::size_t token, Lanes sum) {
+    const std::size_t whole = task.columns / kLaneCount * kLaneCount;
+    const std::size_t rest = task.columns - whole;
+    if (rest > 0) {
+        typename Weight::Element weights[kLaneCount] = {};
+        float values[kLaneCount] = {};
+        __builtin_memcpy(weights, weight_row<Weight>(task, row) + whole, rest * sizeof weights[0]);
+        __builtin_memcpy(values, activation_row(task, token) + whole, rest * sizeof values[0]);
+        sum = multiply_add_first(Weight::load(weights), load_lanes(values), sum, rest);
+    }
+    task.out[token * task.out_stride + row] = sum_of_lanes(sum);
+}
+
+// Few tokens: whole rows, fetched ahead.
 template <typename Weight, std::size_t kRows, std::size_t kTokens>
-void tile_floats(const MatmulTask& task, std::size_t row, std::size_t token) {
+void few_tokens(const MatmulTask& task, std::size_t row, std::size_t token) {
     using Element = typename Weight::Element;
     const Element* w[kRows];
     const float* x[kTokens];
     Lanes sums[kRows][kTokens];
     for (std::size_t r = 0; r < kRows; ++r) {
-        w[r] = reinterpret_cast<const Element*>(task.weights + (row + r) * task.weight_row_bytes);
+        w[r] = weight_row<Weight>(task, row + r);
         for (std::size_t t = 0; t < kTokens; ++t) sums[r][t] = zero_lanes();
     }
-    for (std::size_t t = 0; t < kTokens; ++t) {
-        x[t] = reinterpret_cast<const float*>(task.activations + (token + t) * task.activation_row_bytes);
-    }
+    for (std::size_t t = 0; t < kTokens; ++t) x[t] = activation_row(task, token + t);
     // What lies ahead of a row's end is another row of this tile: the tile below it is what comes next.
     const std::size_t row_bytes = task.columns * sizeof(Element);
     const std::size_t skip = (kRows - 1) * task.weight_row_bytes;
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
     for (std::size_t k = 0; k < whole; k += kLaneCount) {
-        if constexpr (kTokens == 1) {
-            const std::size_t ahead = k * sizeof(Element) + kPrefetchBytes;
-            for (std::size_t r = 0; r < kRows; ++r) {
-                const auto* from = reinterpret_cast<const char*>(w[r]) + ahead + (ahead < row_bytes ? 0 : skip);
-                _mm_prefetch(from, _MM_HINT_T0);
-            }
-        }
+        const std::size_t ahead = k * sizeof(Element) + kPrefetchBytes;
+        const std::size_t jump = ahead < row_bytes ? ahead : ahead + skip;
         Lanes weights[kRows];
-        for (std::size_t r = 0; r < kRows; ++r) weights[r] = Weight::load(w[r] + k);
+        for (std::size_t r = 0; r < kRows; ++r) {
+            _mm_prefetch(reinterpret_cast<const char*>(w[r]) + jump, _MM_HINT_T0);
+            weights[r] = Weight::load(w[r] + k);
+        }
         for (std::size_t t = 0; t < kTokens; ++t) {
             const Lanes values = load_lanes(x[t] + k);
             for (std::size_t r = 0; r < kRows; ++r) sums[r][t] = multiply_add(weights[r], values, sums[r][t]);
         }
     }
-    const std::size_t rest = task.columns - whole;
     for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t t = 0; t < kTokens; ++t) {
-            if (rest > 0) {
-                Element weights[kLaneCount] = {};
-                float values[kLaneCount] = {};
-                __builtin_memcpy(weights, w[r] + whole, rest * sizeof(Element));
-                __builtin_memcpy(values, x[t] + whole, rest * sizeof(float));
-                sums[r][t] = multiply_add_first(Weight::load(weights), load_lanes(values), sums[r][t], rest);
-            }
-            task.out[(token + t) * task.out_stride + row + r] = sum_of_lanes(sums[r][t]);
-        }
+        for (std::size_t t = 0; t < kTokens; ++t) finish_sum<Weight>(task, row + r, token + t, sums[r][t]);
     }
 }
 
 template <typename Weight, std::size_t kRows>
-void rows_of_floats(const MatmulTask& task, std::size_t row) {
+void rows_of_few_tokens(const MatmulTask& task, std::size_t row) {
     std::size_t token = 0;
-    for (; token + kTileTokens <= task.tokens; token += kTileTokens) {
-        tile_floats<Weight, kRows, kTileTokens>(task, row, token);
+    for (; token + 2 <= task.tokens; token += 2) few_tokens<Weight, kRows, 2>(task, row, token);
+    if (token < task.tokens) few_tokens<Weight, kRows, 1>(task, row, token);
+}
+
+// Many tokens: a chunk of their columns stays in the first cache while sixteen rows pass, and as many tokens as fill a
+// part of the second cache are done with before the next. Sums wait in memory between chunks.
+inline constexpr std::size_t kBlockRows = 16;
+inline constexpr std::size_t kChunkColumns = 512;
+inline constexpr std::size_t kBlockBytes = 512 * 1024;
+
+template <typename Weight, std::size_t kRows, std::size_t kTokens>
+inline void add_chunk(const MatmulTask& task, std::size_t row, std::size_t token, std::size_t from, std::size_t to,
+                      Lanes (*sums)[kTokens]) {
+    const typename Weight::Element* w[kRows];
+    const float* x[kTokens];
+    Lanes acc[kRows][kTokens];
+    for (std::size_t r = 0; r < kRows; ++r) {
+        w[r] = weight_row<Weight>(task, row + r);
+        for (std::size_t t = 0; t < kTokens; ++t) acc[r][t] = sums[r][t];
     }
-    for (; token + 2 <= task.tokens; token += 2) tile_floats<Weight, kRows, 2>(task, row, token);
-    if (token < task.tokens) tile_floats<Weight, kRows, 1>(task, row, token);
+    for (std::size_t t = 0; t < kTokens; ++t) x[t] = activation_row(task, token + t);
+    for (std::size_t k = from; k < to; k += kLaneCount) {
+        Lanes weights[kRows];
+        for (std::size_t r = 0; r < kRows; ++r) weights[r] = Weight::load(w[r] + k);
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            const Lanes values = load_lanes(x[t] + k);
+            for (std::size_t r = 0; r < kRows; ++r) acc[r][t] = multiply_add(weights[r], values, acc[r][t]);
+        }
+    }
+    for (std::size_t r = 0; r < kRows; ++r) {
+        for (std::size_t t = 0; t < kTokens; ++t) sums[r][t] = acc[r][t];
+    }
+}
+
+template <typename Weight, std::size_t kTokens>
+void add_rows(const MatmulTask& task, std::size_t row, std::size_t rows, std::size_t token) {
+    Lanes sums[kBlockRows][kTokens];
+    for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t t = 0; t < kTokens; ++t) sums[r][t] = zero_lanes();
+    }
+    const std::size_t whole = task.columns / kLaneCount * kLaneCount;
+    for (std::size_t from = 0; from < whole; from += kChunkColumns) {
+        const std::size_t to = from + kChunkColumns < whole ? from + kChunkColumns : whole;
+        std::size_t r = 0;
+        for (; r + kTileRows <= rows; r += kTileRows) {
+            add_chunk<Weight, kTileRows, kTokens>(task, row + r, token, from, to, sums + r);
+        }
+        for (; r < rows; ++r) add_chunk<Weight, 1, kTokens>(task, row + r, token, from, to, sums + r);
+    }
+    for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t t = 0; t < kTokens; ++t) finish_sum<Weight>(task, row + r, token + t, sums[r][t]);
+    }
+}
+
+template <typename Weight>
+void many_tokens(const MatmulTask& task) {
+    const std::size_t fitting = kBlockBytes / task.activation_row_bytes / kTileTokens * kTileTokens;
+    const std::size_t block = fitting < kTileTokens ? kTileTokens : fitting;
+    for (std::size_t first = 0; first < task.tokens; first += block) {
+        const std::size_t last = first + block < task.tokens ? first + block : task.tokens;
+        for (std::size_t row = 0; row < task.rows; row += kBlockRows) {
+            const std::size_t rows = task.rows - row < kBlockRows ? task.rows - row : kBlockRows;
+            std::size_t token = first;
+            for (; token + kTileTokens <= last; token += kTileTokens) {
+                add_rows<Weight, kTileTokens>(task, row, rows, token);
+            }
+            for (; token < last; ++token) add_rows<Weight, 1>(task, row, rows, token);
+        }
+    }
 }
 
 template <typename Weight>
 void matmul_floats(const MatmulTask& task) {
+    if (task.tokens >= kTileTokens) return many_tokens<Weight>(task);
     std::size_t row = 0;
-    for (; row + kTileRows <= task.rows; row += kTileRows) rows_of_floats<Weight, kTileRows>(task, row);
-    for (; row < task.rows; ++row) rows_of_floats<Weight, 1>(task, row);
+    for (; row + kTileRows <= task.rows; row += kTileRows) rows_of_few_tokens<Weight, kTileRows>(task, row);
+    for (; row < task.rows; ++row) rows_of_few_tokens<Weight, 1>(task, row);
 }
 
 inline void install_float_matmuls(Kernels& table) {

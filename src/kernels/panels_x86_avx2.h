@@ -82,9 +82,16 @@ template <int kUp>
 [[gnu::always_inline]] inline Ints pair_twice(Ints lower) {
     return _mm256_or_si256(_mm256_and_si256(lower, _mm256_set1_epi32(0xffff)), _mm256_slli_epi32(lower, 16));
 }
+// Ends the compiler's view of a sum: GCC turns long integer sums into trees, for which sixteen registers are too few.
+[[gnu::always_inline]] inline void keep_order(Ints& sum) {
+    __asm__("" : "+x"(sum));
+}
+
 // acc + even * even + odd * odd
 [[gnu::always_inline]] inline Ints add_pair_products(Ints acc, Ints a, Ints b) {
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
+    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
+    keep_order(acc);
+    return acc;
 }
 
 // A scale in the form in which add_products wants it, from pairs or from ints: (s, s).
@@ -123,9 +130,11 @@ template <typename Type, std::size_t kV>
     constexpr std::size_t kGroup = Type::kGroup;
     const Ints products = word_products<Type>(w, x);
     sum.words = kV % kGroup == 0 ? products : _mm256_add_epi16(sum.words, products);
+    if constexpr (kGroup > 1) keep_order(sum.words);
     if constexpr (kV % kGroup == kGroup - 1) {
         const Ints ints = _mm256_madd_epi16(sum.words, _mm256_set1_epi16(1));
         sum.ints = kV < kGroup ? ints : _mm256_add_epi32(sum.ints, ints);
+        if constexpr (kGroup < 8) keep_order(sum.ints);
     }
 }
 template <typename Type>
@@ -140,8 +149,10 @@ template <typename Type, std::size_t kV>
     constexpr std::size_t kGroup = Type::kGroup;
     const Ints products = word_products<Type>(w, x);
     sum.words = kV % kGroup == 0 ? products : _mm256_add_epi16(sum.words, products);
+    if constexpr (kGroup > 1) keep_order(sum.words);
     if constexpr (kV % kGroup == kGroup - 1) {
         block = _mm256_add_epi32(block, _mm256_madd_epi16(sum.words, scale));
+        keep_order(block);
     }
 }
 

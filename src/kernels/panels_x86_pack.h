@@ -44,10 +44,14 @@ std::uint16_t scale_bits(const BlockMXFP4& block) {
 
 // Bit i of four bytes is column i: in the vector byte c holds columns c, 4 + c, 8 + c, ... as its bits 0, 1, 2, ...
 inline void put_fifth_bits(const std::uint8_t* high, std::byte* vector, std::size_t row) {
-    std::uint8_t bytes[4] = {};
-    for (std::size_t i = 0; i < 32; ++i) {
-        const int bit = (high[i / 8] >> (i % 8)) & 1;
-        bytes[i % 4] = static_cast<std::uint8_t>(bytes[i % 4] | (bit << (i / 4)));
+    std::uint32_t bits;
+    std::memcpy(&bits, high, 4);
+    std::uint8_t bytes[4];
+    for (std::size_t c = 0; c < 4; ++c) {
+        std::uint32_t every_fourth = (bits >> c) & 0x11111111u;
+        every_fourth = (every_fourth | every_fourth >> 3) & 0x03030303u;
+        every_fourth = (every_fourth | every_fourth >> 6) & 0x000f000fu;
+        bytes[c] = static_cast<std::uint8_t>(every_fourth | every_fourth >> 12);
     }
     std::memcpy(vector + 4 * row, bytes, 4);
 }

@@ -73,12 +73,17 @@ template <typename Tile>
 inline void run_direct(const PanelTask& task, std::size_t first_panel) {
     for (std::size_t panel = first_panel; panel * x86::kPanelRows < task.rows; ++panel) {
         std::size_t token = 0;
-        for (; token + 4 <= task.tokens; token += 4) Tile::template run<4>(task, panel, token);
-        if (token + 2 <= task.tokens) {
-            Tile::template run<2>(task, panel, token);
-            token += 2;
+        while (token < task.tokens) {
+            const std::size_t left = task.tokens - token;
+            const std::size_t count = left == 5 || left == 6 ? 3 : left < 4 ? left : 4;  // no token left alone
+            switch (count) {
+                case 4: Tile::template run<4>(task, panel, token); break;
+                case 3: Tile::template run<3>(task, panel, token); break;
+                case 2: Tile::template run<2>(task, panel, token); break;
+                default: Tile::template run<1>(task, panel, token); break;
+            }
+            token += count;
         }
-        if (token < task.tokens) Tile::template run<1>(task, panel, token);
     }
 }
 

@@ -50,9 +50,9 @@ TEST(Matmul, EveryLevelGivesTheBitsOfTheReferenceAtOddSizes) {
 
 TEST(Matmul, FloatRowsNeedNotBeAMultipleOfTheLanes) {
     for (const DType type : {DType::F32, DType::F16, DType::BF16}) {
-        for (const std::size_t columns : {1u, 2u, 15u, 17u, 31u, 70u, 333u}) {
+        for (const std::size_t columns : {1u, 2u, 15u, 17u, 31u, 70u, 333u, 1043u}) {
             for (const std::size_t rows : {1u, 4u, 7u}) {
-                for (const std::size_t tokens : {1u, 3u, 4u, 5u}) {
+                for (const std::size_t tokens : {1u, 3u, 4u, 5u, 8u}) {
                     expect_all_levels_equal(type, {rows, columns, tokens}, random_values(tokens * columns, 5));
                     if (HasFatalFailure()) return;
                 }
