@@ -28,6 +28,7 @@ struct Rows {
 
 struct Workspace {
     alignas(64) float converted[kKvBlockTokens * kMaxHeadDim];  // K (packed) or V of a block in f32
+    alignas(64) float gap[32];                                  // sets queries on other banks of the cache than keys
     alignas(64) float queries[kAttentionRows * kMaxHeadDim];    // of a tile, packed
     alignas(64) float weights[kRoundRows][kKvBlockTokens];      // scores, then exp(score - largest)
     alignas(64) float values[kAttentionRows][kMaxHeadDim];      // weighted values of this block alone

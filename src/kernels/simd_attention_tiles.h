@@ -11,15 +11,20 @@ namespace hearth {
 
 namespace {
 
-// Repeats body(0) ... body(kCount - 1) in source order, for certain: arrays of vectors indexed in it become registers.
+template <std::size_t kValue>
+struct Index {
+    static constexpr std::size_t value = kValue;
+    constexpr operator std::size_t() const { return kValue; }
+};
+// Calls body(Index<0>) ... body(Index<kCount - 1>): unrolled for certain, so that arrays of vectors indexed in it
+// become registers.
 template <std::size_t kCount, std::size_t kFrom = 0, typename Body>
 [[gnu::always_inline]] inline void repeat(const Body& body) {
     if constexpr (kFrom < kCount) {
-        body(kFrom);
+        body(Index<kFrom>{});
         repeat<kCount, kFrom + 1>(body);
     }
 }
-#define HEARTH_BODY(index) [&](std::size_t index) __attribute__((always_inline))
 
 // Keeps the compiler from moving loads up across it: with most registers holding sums, a load that comes early costs
 // two moves to the stack. The processor reorders all the same.
@@ -27,21 +32,50 @@ template <std::size_t kCount, std::size_t kFrom = 0, typename Body>
     __asm__ volatile("" ::: "memory");
 }
 
+// Scores are summed four keys at a time and two lane groups at a time, g and its partner in the first step of the tree:
+// one pass. So a tile of three rows fills the registers with sums, and half of them are added before they leave these.
+inline constexpr std::size_t kPair = kVecs > 1 ? 2 : 1;
+inline constexpr std::size_t kPasses = kVecs / kPair;
+
+// Packed operands lie in the order of their use: by pass, then by sixteen elements, then by lane group of the pair, and
+// the vectors of four keys, or of the queries of a tile, side by side. As rows they would lie a power of two apart, in
+// the same bank of the first-level cache, which then gives one of them a cycle.
+template <std::size_t kSide>
+[[gnu::always_inline]] inline std::size_t packed_offset(std::size_t pass, std::size_t dim) {
+    return pass * (dim / kPasses) * kSide;
+}
+
 // K in the f16 of the cache, [position][head_dim]; converted on the way.
 struct HalfKeys {
     const std::uint16_t* keys;
     const std::uint16_t* ahead;  // what will be read after K, laid out alike
-    [[gnu::always_inline]] Vec load(std::size_t four, std::size_t k, std::size_t dim, std::size_t d) const {
-        return v_load_key(keys + (four + k) * dim + d);
+
+    struct Cursor {
+        const std::uint16_t* at;
+        std::size_t dim;
+        [[gnu::always_inline]] Vec load(std::size_t step, std::size_t pair, std::size_t k) const {
+            return v_load_key(at + k * dim + step * kLaneCount + pair * kPasses * kWidth);
+        }
+        [[gnu::always_inline]] Cursor after(std::size_t steps) const { return {at + steps * kLaneCount, dim}; }
+    };
+    [[gnu::always_inline]] Cursor cursor(std::size_t four, std::size_t pass, std::size_t dim) const {
+        return {keys + four * dim + pass * kWidth, dim};
     }
     [[gnu::always_inline]] void prefetch(std::size_t i) const { __builtin_prefetch(ahead + i); }
 };
-// K in f32, the vectors that four keys are read by side by side: in rows they would all be in the same bank of the
-// first-level cache, which gives one of them a cycle.
+// K in f32, packed by fours.
 struct PackedKeys {
     const float* packed;
-    [[gnu::always_inline]] Vec load(std::size_t four, std::size_t k, std::size_t dim, std::size_t d) const {
-        return v_load(packed + four * dim + 4 * d + k * kWidth);
+
+    struct Cursor {
+        const float* at;
+        [[gnu::always_inline]] Vec load(std::size_t step, std::size_t pair, std::size_t k) const {
+            return v_load(at + ((step * kPair + pair) * 4 + k) * kWidth);
+        }
+        [[gnu::always_inline]] Cursor after(std::size_t steps) const { return {at + steps * kPair * 4 * kWidth}; }
+    };
+    [[gnu::always_inline]] Cursor cursor(std::size_t four, std::size_t pass, std::size_t dim) const {
+        return {packed + four * dim + packed_offset<4>(pass, dim)};
     }
     [[gnu::always_inline]] void prefetch(std::size_t) const {}
 };
@@ -49,10 +83,21 @@ struct PackedKeys {
 struct PackingKeys {
     HalfKeys halves;
     float* packed;
-    [[gnu::always_inline]] Vec load(std::size_t four, std::size_t k, std::size_t dim, std::size_t d) const {
-        const Vec wide = halves.load(four, k, dim, d);
-        v_store(packed + four * dim + 4 * d + k * kWidth, wide);
-        return wide;
+
+    struct Cursor {
+        HalfKeys::Cursor from;
+        float* to;
+        [[gnu::always_inline]] Vec load(std::size_t step, std::size_t pair, std::size_t k) const {
+            const Vec wide = from.load(step, pair, k);
+            v_store(to + ((step * kPair + pair) * 4 + k) * kWidth, wide);
+            return wide;
+        }
+        [[gnu::always_inline]] Cursor after(std::size_t steps) const {
+            return {from.after(steps), to + steps * kPair * 4 * kWidth};
+        }
+    };
+    [[gnu::always_inline]] Cursor cursor(std::size_t four, std::size_t pass, std::size_t dim) const {
+        return {halves.cursor(four, pass, dim), packed + four * dim + packed_offset<4>(pass, dim)};
     }
     [[gnu::always_inline]] void prefetch(std::size_t i) const { halves.prefetch(i); }
 };
@@ -62,82 +107,104 @@ inline constexpr std::size_t kLineHalves = 32;  // of a cache line
 inline void pack_keys(const std::uint16_t* keys, std::size_t first, std::size_t end, std::size_t dim, float* packed) {
     const PackingKeys source = {{keys, keys}, packed};
     for (std::size_t four = first; four < end; four += 4) {
-        for (std::size_t d = 0; d < dim; d += kWidth) {
-            for (std::size_t k = 0; k < 4; ++k) source.load(four, k, dim, d);
+        for (std::size_t pass = 0; pass < kPasses; ++pass) {
+            const PackingKeys::Cursor cursor = source.cursor(four, pass, dim);
+            for (std::size_t step = 0; step < dim / kLaneCount; ++step) {
+                for (std::size_t pair = 0; pair < kPair; ++pair) {
+                    repeat<4>([&](auto k) __attribute__((always_inline)) { cursor.load(step, pair, k); });
+                }
+            }
         }
     }
 }
 
-// The queries of a tile, their vectors side by side for the same reason.
+// The queries of a tile.
 template <std::size_t kRows>
 inline void pack_queries(const float* const* queries, std::size_t dim, float* packed) {
-    for (std::size_t d = 0; d < dim; d += kWidth) {
-        for (std::size_t r = 0; r < kRows; ++r) v_store(packed + kRows * d + r * kWidth, v_load(queries[r] + d));
+    for (std::size_t pass = 0; pass < kPasses; ++pass) {
+        for (std::size_t step = 0; step < dim / kLaneCount; ++step) {
+            for (std::size_t pair = 0; pair < kPair; ++pair) {
+                const std::size_t d = step * kLaneCount + (pass + pair * kPasses) * kWidth;
+                repeat<kRows>([&](auto r) __attribute__((always_inline)) {
+                    v_store(packed, v_load(queries[r] + d));
+                    packed += kWidth;
+                });
+            }
+        }
     }
 }
 
-// Lane groups summed at once: g and its partner in the first step of the tree.
-inline constexpr std::size_t kPair = kVecs > 1 ? 2 : 1;
-inline constexpr std::size_t kPasses = kVecs / kPair;
-
-// One step of score_pass: a vector of each query times a vector of each key. The first product of a sum is no fused
-// step onto zero; that changes the sign of a zero at most, which no softmax can see.
-template <bool kFirst, std::size_t kRows, std::size_t kKeys, typename Source>
-[[gnu::always_inline]] inline void score_step(const float* queries, Source keys, std::size_t four, std::size_t from,
-                                              std::size_t dim, std::size_t d, Vec (&acc)[kRows][kKeys]) {
-    Vec wide[kKeys];
-    repeat<kKeys>(HEARTH_BODY(k) { wide[k] = keys.load(four, from + k, dim, d); });
-    repeat<kRows>(HEARTH_BODY(r) {
-        const Vec query = v_load(queries + kRows * d + r * kWidth);
-        repeat<kKeys>(
-            HEARTH_BODY(k) { acc[r][k] = kFirst ? v_mul(query, wide[k]) : v_fma(query, wide[k], acc[r][k]); });
+// sums[pair][r][k] = fma(query r, key k, sums[pair][r][k]) over kCount times sixteen elements.
+template <bool kFirst, std::size_t kCount, std::size_t kRows, std::size_t kKeys, typename Cursor>
+[[gnu::always_inline]] inline void score_steps(const float* queries, Cursor keys, std::size_t from,
+                                               Vec (&sums)[kPair][kRows][kKeys]) {
+    repeat<kCount * kPair>([&](auto index) __attribute__((always_inline)) {
+        constexpr std::size_t kStep = decltype(index)::value / kPair;
+        constexpr std::size_t kMember = decltype(index)::value % kPair;
+        Vec wide[kKeys];
+        repeat<kKeys>([&](auto k) __attribute__((always_inline)) { wide[k] = keys.load(kStep, kMember, from + k); });
+        repeat<kRows>([&](auto r) __attribute__((always_inline)) {
+            const Vec query = v_load(queries + (decltype(index)::value * kRows + r) * kWidth);
+            repeat<kKeys>([&](auto k) __attribute__((always_inline)) {
+                // The first product of a sum is no fused step onto zero; that changes the sign of a zero at most, which
+                // no softmax can see.
+                Vec& sum = sums[kMember][r][k];
+                sum = kFirst && kStep == 0 ? v_mul(query, wide[k]) : v_fma(query, wide[k], sum);
+            });
+        });
+        end_of_loads();
     });
-    end_of_loads();
 }
 
-// Sixteen-lane dot products of kRows queries with kKeys keys, over lane groups `pass` and pass + kPasses only, so that
-// all sums stay in registers; the two are added, which is the first step of the tree.
-template <std::size_t kRows, std::size_t kKeys, typename Source>
-[[gnu::always_inline]] inline void score_pass(const float* queries, Source keys, std::size_t four, std::size_t from,
-                                              std::size_t dim, std::size_t pass, Vec (&sums)[kRows][kKeys]) {
-    constexpr std::size_t kPartner = kPasses * kWidth;
-    Vec first[kRows][kKeys];
-    Vec second[kRows][kKeys];
-    std::size_t d = pass * kWidth;
-    score_step<true>(queries, keys, four, from, dim, d, first);
-    if constexpr (kPair == 2) score_step<true>(queries, keys, four, from, dim, d + kPartner, second);
-    for (d += kLaneCount; d < dim; d += kLaneCount) {
-        score_step<false>(queries, keys, four, from, dim, d, first);
-        if constexpr (kPair == 2) score_step<false>(queries, keys, four, from, dim, d + kPartner, second);
-    }
-    repeat<kRows>(HEARTH_BODY(r) {
-        repeat<kKeys>(HEARTH_BODY(k) {
-            sums[r][k] = first[r][k];
-            if constexpr (kPair == 2) sums[r][k] = v_add(first[r][k], second[r][k]);
+// One pass over all elements: its sums are the first half of sums[0].
+template <std::size_t kRows, std::size_t kKeys, typename Cursor>
+[[gnu::always_inline]] inline void score_pass(const float* queries, Cursor keys, std::size_t from, std::size_t steps,
+                                              Vec (&out)[kRows][kKeys]) {
+    Vec sums[kPair][kRows][kKeys];
+    const auto run = [&](auto first, auto count) __attribute__((always_inline)) {
+        constexpr std::size_t kCount = decltype(count)::value;
+        score_steps<decltype(first)::value != 0, kCount>(queries, keys, from, sums);
+        queries += kCount * kPair * kRows * kWidth;
+        keys = keys.after(kCount);
+        steps -= kCount;
+    };
+    run(Index<1>{}, Index<1>{});
+    while (steps != 0) run(Index<0>{}, Index<1>{});
+    repeat<kRows>([&](auto r) __attribute__((always_inline)) {
+        repeat<kKeys>([&](auto k) __attribute__((always_inline)) {
+            out[r][k] = sums[0][r][k];
+            if constexpr (kPair == 2) out[r][k] = v_add(sums[0][r][k], sums[1][r][k]);
         });
     });
 }
 
 // Scaled scores of kRows packed rows with keys [first, end), whole fours; head_dim is a multiple of sixteen.
-template <std::size_t kRows, typename Source>
-inline void score_rows(const float* queries, Source keys, std::size_t first, std::size_t end, std::size_t dim,
-                       float scale, float* const (&scores)[kRows]) {
+template <std::size_t kRows, typename Keys>
+inline void score_rows(const float* queries, Keys keys, std::size_t first, std::size_t end, std::size_t dim,
+                       float scale, float* const (&scores_of)[kRows]) {
     constexpr std::size_t kKeys = kScoreKeys<kRows>;
+    float* scores[kRows];  // a copy that nothing else can reach stays in registers
+    repeat<kRows>([&](auto r) __attribute__((always_inline)) { scores[r] = scores_of[r]; });
     for (std::size_t four = first; four < end; four += 4) {
         for (std::size_t i = 0; i < 4 * dim; i += kLineHalves) keys.prefetch(four * dim + i);
         Vec folded[kRows][4];
-        repeat<4 / kKeys>(HEARTH_BODY(part) {
+        repeat<4 / kKeys>([&](auto part) __attribute__((always_inline)) {
             Vec sums[kPasses][kRows][kKeys];
-            repeat<kPasses>(
-                HEARTH_BODY(pass) { score_pass(queries, keys, four, part * kKeys, dim, pass, sums[pass]); });
-            repeat<kRows>(HEARTH_BODY(r) {
-                repeat<kKeys>(HEARTH_BODY(k) {
-                    folded[r][part * kKeys + k] = sums[0][r][k];
-                    if constexpr (kPasses == 2) folded[r][part * kKeys + k] = v_add(sums[0][r][k], sums[1][r][k]);
+            repeat<kPasses>([&](auto pass) __attribute__((always_inline)) {
+                score_pass(queries + packed_offset<kRows>(pass, dim), keys.cursor(four, pass, dim), part * kKeys,
+                           dim / kLaneCount, sums[pass]);
+            });
+            repeat<kRows>([&](auto r) __attribute__((always_inline)) {
+                repeat<kKeys>([&](auto k) __attribute__((always_inline)) {
+                    Vec& sum = folded[r][part * kKeys + k];
+                    sum = sums[0][r][k];
+                    if constexpr (kPasses == 2) sum = v_add(sums[0][r][k], sums[1][r][k]);
                 });
             });
         });
-        repeat<kRows>(HEARTH_BODY(r) { store4(scores[r] + four, mul4(v_sum_folded(folded[r]), scale)); });
+        repeat<kRows>([&](auto r) __attribute__((always_inline)) {
+            store4(scores[r] + four, mul4(v_sum_folded(folded[r]), scale));
+        });
     }
 }
 
@@ -184,9 +251,10 @@ inline float largest_score(float* scores, std::size_t first, std::size_t last) {
     for (std::size_t i = 0; i < first; ++i) scores[i] = -__builtin_inff();
     for (std::size_t i = last + 1; i < kKvBlockTokens; ++i) scores[i] = -__builtin_inff();
     Vec most[4];
-    repeat<4>(HEARTH_BODY(i) { most[i] = v_load(scores + i * kWidth); });
+    repeat<4>([&](auto i) __attribute__((always_inline)) { most[i] = v_load(scores + i * kWidth); });
     for (std::size_t k = 4 * kWidth; k < kKvBlockTokens; k += 4 * kWidth) {
-        repeat<4>(HEARTH_BODY(i) { most[i] = v_max(most[i], v_load(scores + k + i * kWidth)); });
+        repeat<4>([&](auto i)
+                      __attribute__((always_inline)) { most[i] = v_max(most[i], v_load(scores + k + i * kWidth)); });
     }
     return v_largest(v_max(v_max(most[0], most[1]), v_max(most[2], most[3])));
 }
@@ -196,7 +264,7 @@ inline float scores_to_weights(float* scores, float largest) {
     Lanes sums;
     clear_lanes(sums);
     for (std::size_t k = 0; k < kKvBlockTokens; k += kLaneCount) {
-        repeat<kVecs>(HEARTH_BODY(i) {
+        repeat<kVecs>([&](auto i) __attribute__((always_inline)) {
             const Vec weight = v_exp_nonpositive(v_sub(v_load(scores + k + i * kWidth), v_set(largest)));
             v_store(scores + k + i * kWidth, weight);
             sums[i] = v_add(sums[i], weight);
@@ -228,15 +296,30 @@ struct ConvertingValues {
     [[gnu::always_inline]] void prefetch(std::size_t i) const { halves.prefetch(i); }
 };
 
-// acc[r] = fma(factor kIndex of row r, value, acc[r]) for the elements of one position.
-template <int kIndex, std::size_t kRows, std::size_t kParts, typename Source>
-[[gnu::always_inline]] inline void add_position(const Factors (&factors)[kRows], Source values, std::size_t at,
-                                                Vec (&acc)[kRows][kParts]) {
-    values.prefetch(at);
-    repeat<kParts>(HEARTH_BODY(i) {
-        const Vec value = values.load(at + i * kWidth);
-        repeat<kRows>(HEARTH_BODY(r) { acc[r][i] = v_fma_factor<kIndex>(factors[r], value, acc[r][i]); });
+// acc[r][i] = fma(factor of row r, value, acc[r][i]) for the elements of kCount neighbouring positions. Values are
+// loaded two steps before they are used: the queues of the vector pipes are too short to wait for many loads.
+template <std::size_t kCount, std::size_t kRows, std::size_t kParts, typename Source>
+[[gnu::always_inline]] inline void add_positions(const Factors (&factors)[kRows], Source values, std::size_t at,
+                                                 std::size_t dim, Vec (&acc)[kRows][kParts]) {
+    constexpr std::size_t kSteps = kCount * kParts;
+    constexpr std::size_t kAhead = 2;
+    Vec waiting[kAhead + 1];
+    const auto load = [&](auto step) __attribute__((always_inline)) {
+        constexpr std::size_t kStep = decltype(step)::value;
+        if constexpr (kStep < kSteps) {
+            waiting[kStep % (kAhead + 1)] = values.load(at + kStep / kParts * dim + kStep % kParts * kWidth);
+        }
+    };
+    repeat<kAhead>(load);
+    repeat<kSteps>([&](auto step) __attribute__((always_inline)) {
+        constexpr std::size_t kStep = decltype(step)::value;
+        if constexpr (kStep % kParts == 0) values.prefetch(at + kStep / kParts * dim);
+        load(Index<kStep + kAhead>{});
         end_of_loads();
+        repeat<kRows>([&](auto r) __attribute__((always_inline)) {
+            Vec& sum = acc[r][kStep % kParts];
+            sum = v_fma_factor<static_cast<int>(kStep / kParts)>(factors[r], waiting[kStep % (kAhead + 1)], sum);
+        });
     });
 }
 
@@ -246,23 +329,22 @@ template <std::size_t kRows, std::size_t kParts, typename Source>
                                             std::size_t end, std::size_t dim, std::size_t d,
                                             float* const (&out)[kRows]) {
     Vec acc[kRows][kParts];
-    repeat<kRows>(HEARTH_BODY(r) { repeat<kParts>(HEARTH_BODY(i) { acc[r][i] = v_load(out[r] + d + i * kWidth); }); });
+    repeat<kRows>([&](auto r) __attribute__((always_inline)) {
+        repeat<kParts>([&](auto i) __attribute__((always_inline)) { acc[r][i] = v_load(out[r] + d + i * kWidth); });
+    });
+    Factors factors[kRows];
     std::size_t p = first;
     for (; p + 4 <= end; p += 4) {
-        Factors factors[kRows];
-        repeat<kRows>(HEARTH_BODY(r) { factors[r] = load_factors(weights[r] + p); });
-        const std::size_t at = p * dim + d;
-        add_position<0>(factors, values, at, acc);
-        add_position<1>(factors, values, at + dim, acc);
-        add_position<2>(factors, values, at + 2 * dim, acc);
-        add_position<3>(factors, values, at + 3 * dim, acc);
+        repeat<kRows>([&](auto r) __attribute__((always_inline)) { factors[r] = load_factors(weights[r] + p); });
+        add_positions<4>(factors, values, p * dim + d, dim, acc);
     }
     for (; p < end; ++p) {
-        Factors factors[kRows];
-        repeat<kRows>(HEARTH_BODY(r) { factors[r] = load_factor(weights[r] + p); });
-        add_position<0>(factors, values, p * dim + d, acc);
+        repeat<kRows>([&](auto r) __attribute__((always_inline)) { factors[r] = load_factor(weights[r] + p); });
+        add_positions<1>(factors, values, p * dim + d, dim, acc);
     }
-    repeat<kRows>(HEARTH_BODY(r) { repeat<kParts>(HEARTH_BODY(i) { v_store(out[r] + d + i * kWidth, acc[r][i]); }); });
+    repeat<kRows>([&](auto r) __attribute__((always_inline)) {
+        repeat<kParts>([&](auto i) __attribute__((always_inline)) { v_store(out[r] + d + i * kWidth, acc[r][i]); });
+    });
 }
 
 // The same for all elements that fill whole vectors; returns the first that does not.
@@ -272,7 +354,7 @@ inline std::size_t add_values(const float* const* weights_of, Source values, std
     constexpr std::size_t kParts = kValueParts<kRows>;
     const float* weights[kRows];  // copies that nothing else can reach stay in registers
     float* out[kRows];
-    repeat<kRows>(HEARTH_BODY(r) {
+    repeat<kRows>([&](auto r) __attribute__((always_inline)) {
         weights[r] = weights_of[r];
         out[r] = out_of[r];
     });
@@ -284,8 +366,6 @@ inline std::size_t add_values(const float* const* weights_of, Source values, std
     for (; d + kWidth <= dim; d += kWidth) add_part<kRows, 1>(weights, values, first, end, dim, d, out);
     return d;
 }
-
-#undef HEARTH_BODY
 
 }  // namespace
 

@@ -249,7 +249,7 @@ inline constexpr std::size_t kWidth = 8;
     return v_load_f16(x);
 }
 
-// Attention. Registers are 16: three query rows, two keys and two lane groups leave room for the operands.
+// Attention. Registers are 16 and an FMA takes four cycles of two pipes: eight sums and more keep them busy.
 
 inline constexpr std::size_t kAttentionRows = 3;  // rows of the largest tile
 template <std::size_t kRows>
@@ -262,7 +262,7 @@ inline constexpr std::size_t kValueParts = 4;  // vectors of values summed toget
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
 }
 // The rest of the tree for four sums whose lanes l and l + 8 are already added.
-[[gnu::always_inline]] inline Floats4 v_sum_folded(const Vec (&sums)[4]) {
+[[gnu::always_inline]] inline Floats4 v_sum_folded(const Vec* sums) {
     // The 128-bit halves of two sums at once: l and l + 4.
     const Vec ac =
         _mm256_add_ps(_mm256_permute2f128_ps(sums[0], sums[2], 0x20), _mm256_permute2f128_ps(sums[0], sums[2], 0x31));

@@ -258,7 +258,7 @@ alignas(16) constexpr float kMinusZeros[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
 }
 #endif
 
-// Attention. Registers are 32: three query rows, four keys and two lane groups leave room for the operands.
+// Attention. Registers are 32 and an FMA takes four cycles of four pipes: sixteen sums and more keep them busy.
 
 inline constexpr std::size_t kAttentionRows = 4;  // rows of the largest tile
 template <std::size_t kRows>
@@ -271,7 +271,7 @@ inline constexpr std::size_t kValueParts = kRows < 4 ? 8 : 4;  // vectors of val
     return vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(a), 23));
 }
 // The rest of the tree for four sums whose lanes l and l + 8, then l + 4, are already added.
-[[gnu::always_inline]] inline Floats4 v_sum_folded(const Vec (&sums)[4]) {
+[[gnu::always_inline]] inline Floats4 v_sum_folded(const Vec* sums) {
     const float64x2_t a = vreinterpretq_f64_f32(sums[0]);
     const float64x2_t b = vreinterpretq_f64_f32(sums[1]);
     const float64x2_t c = vreinterpretq_f64_f32(sums[2]);
@@ -290,7 +290,9 @@ using Factors = float32x4_t;
 }
 template <int kIndex>
 [[gnu::always_inline]] inline Vec v_fma_factor(Factors factors, Vec x, Vec sum) {
-    return vfmaq_laneq_f32(sum, x, factors, kIndex);
+    // GCC would make a vector of the factor first.
+    __asm__("fmla %0.4s, %1.4s, %2.s[%c3]" : "+w"(sum) : "w"(x), "w"(factors), "i"(kIndex));
+    return sum;
 }
 
 // Pairs (0, 1), (2, 3), ... of two vectors to their first and second members, and back.
