@@ -37,10 +37,13 @@ struct ArmFeatures {
 ArmFeatures detect() {
     ArmFeatures features;
 #if defined(__linux__)
-    constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
-    constexpr unsigned long kInt8Matrix = 1ul << 13;  // HWCAP2_I8MM
+    constexpr unsigned long kDotProduct = 1ul << 20;    // HWCAP_ASIMDDP
+    constexpr unsigned long kHalfProducts = 1ul << 23;  // HWCAP_ASIMDFHM
+    constexpr unsigned long kInt8Matrix = 1ul << 13;    // HWCAP2_I8MM
     features.dotprod = (getauxval(AT_HWCAP) & kDotProduct) != 0;
-    features.i8mm = features.dotprod && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
+    // Every CPU with int8 matrices multiplies halves into floats as well; the level uses both.
+    const bool half_products = (getauxval(AT_HWCAP) & kHalfProducts) != 0;
+    features.i8mm = features.dotprod && half_products && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
 #endif
     return features;
 }
