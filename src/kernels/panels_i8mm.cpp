@@ -1,5 +1,5 @@
 // AArch64 with the int8 matrix multiply extension: matmul over packed weights.
-#include "kernels/panels_arm.h"
+#include "kernels/levels_arm.h"
 #include "kernels/panels_arm_gemm.h"
 #include "kernels/panels_arm_i8mm.h"
 #include "kernels/panels_arm_tiles.h"
