@@ -1,5 +1,5 @@
 // AArch64 with the dot product extension: the quantised matmuls again, with SDOT.
-#include "kernels/panels_arm.h"
+#include "kernels/levels_arm.h"
 #include "kernels/simd_neon_types.h"
 // After the vocabulary it is written in.
 #include "kernels/simd_matmul.h"

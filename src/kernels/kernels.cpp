@@ -39,11 +39,12 @@ ArmFeatures detect() {
     ArmFeatures features;
 #if defined(__linux__)
     constexpr unsigned long kDotProduct = 1ul << 20;    // HWCAP_ASIMDDP
-    constexpr unsigned long kHalfWidening = 1ul << 23;  // HWCAP_ASIMDFHM
+    constexpr unsigned long kHalfProducts = 1ul << 23;  // HWCAP_ASIMDFHM
     constexpr unsigned long kInt8Matrix = 1ul << 13;    // HWCAP2_I8MM
     features.dotprod = (getauxval(AT_HWCAP) & kDotProduct) != 0;
-    features.fp16fml = features.dotprod && (getauxval(AT_HWCAP) & kHalfWidening) != 0;
-    features.i8mm = features.dotprod && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
+    features.fp16fml = features.dotprod && (getauxval(AT_HWCAP) & kHalfProducts) != 0;
+    // Every CPU with int8 matrices multiplies halves into floats as well; the level uses both.
+    features.i8mm = features.fp16fml && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
 #endif
     return features;
 }

@@ -1,5 +1,5 @@
 // AArch64 baseline: every operation in NEON.
-#include "kernels/panels_arm.h"
+#include "kernels/levels_arm.h"
 #include "kernels/simd_neon_types.h"
 // After the vocabulary they are written in.
 #include "kernels/simd_float.h"
@@ -15,6 +15,7 @@ void install_neon(Kernels& table) {
     install_quantised_matmul(table);
     install_float(table);
     install_attention(table);
+    install_neon_float_matmul(table);
     install_neon_panels(table);
 }
 

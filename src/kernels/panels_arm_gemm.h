@@ -160,31 +160,32 @@ void widen32(const std::byte* panel, std::size_t blocks, Wide* out) {
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
 }
 
-[[gnu::always_inline]] inline int32x4_t wide_quad(const int8x16_t (&w)[16], const std::byte* x, std::size_t p,
-                                                  std::size_t pair) {
-    int32x4_t sums = vdupq_n_s32(0);
-    for (std::size_t s = 0; s < 4; ++s) sums = vmmlaq_s32(sums, w[4 * s + p], load_tile(x, kTilePairs * s + pair));
-    return sums;
-}
-
 // The same with minimums, for which the sum of activations is a product with ones.
 [[gnu::always_inline]] inline void multiply_wide(const WideUnit32Minimum* w, const std::byte* x, std::size_t units,
                                                  TileSums<2>& acc) {
-    for (std::size_t u = 0; u < units; ++u, x += kTile32Bytes) {
+    TileSums<2> sums = acc;
+    const int8x16_t ones = vdupq_n_s8(1);
+    for (std::size_t u = 0; u < units; ++u, ++w, x += kTile32Bytes) {
+        int32x4_t quads[2][4] = {};
+        int32x4_t totals[2] = {};
+        for (std::size_t s = 0; s < 4; ++s) {
+            for (std::size_t t = 0; t < kTilePairs; ++t) {
+                const int8x16_t q = load_tile(x, kTilePairs * s + t);
+                for (std::size_t p = 0; p < 4; ++p) quads[t][p] = vmmlaq_s32(quads[t][p], w->q[4 * s + p], q);
+                totals[t] = vmmlaq_s32(totals[t], ones, q);
+            }
+        }
         for (std::size_t t = 0; t < kTilePairs; ++t) {
             const float32x4_t a = vld1q_f32(reinterpret_cast<const float*>(x + kTile32Scales) + 4 * t);
-            int32x4_t ones = vdupq_n_s32(0);
-            for (std::size_t s = 0; s < 4; ++s)
-                ones = vmmlaq_s32(ones, vdupq_n_s8(1), load_tile(x, kTilePairs * s + t));
-            const float32x4_t sum = vcvtq_f32_s32(ones);
+            const float32x4_t total = vcvtq_f32_s32(totals[t]);
             for (std::size_t p = 0; p < 4; ++p) {
-                const float32x4_t d = vreinterpretq_f32_s32(w[u].scales[p]);
-                const float32x4_t m = vreinterpretq_f32_s32(w[u].scales[4 + p]);
-                const float32x4_t isum = vcvtq_f32_s32(wide_quad(w[u].q, x, p, t));
-                acc.at[t][p] = vfmaq_f32(vfmaq_f32(acc.at[t][p], isum, vmulq_f32(d, a)), sum, vmulq_f32(m, a));
+                const float32x4_t d = vmulq_f32(vreinterpretq_f32_s32(w->scales[p]), a);
+                const float32x4_t m = vmulq_f32(vreinterpretq_f32_s32(w->scales[4 + p]), a);
+                sums.at[t][p] = vfmaq_f32(vfmaq_f32(sums.at[t][p], vcvtq_f32_s32(quads[t][p]), d), total, m);
             }
         }
     }
+    acc = sums;
 }
 
 // Blocks of 256.

@@ -159,6 +159,126 @@ namespace {
     return acc;
 }
 
+// Adds the products of eight rows and a tile of four tokens, `blocks` blocks of at least one, to sums by token pair and
+// row pair. Registers: v0-v3 integer sums of the first token pair, v4-v7 of the second, v16-v23 weights, v24-v27 low
+// nibbles and then scales, v28 and v29 activations, v31 the mask of high nibbles.
+[[gnu::always_inline]] inline void add_tile_q4_0(const std::byte* w, const std::byte* x, std::size_t blocks,
+                                                 float32x4_t (&acc)[2][4]) {
+    __asm__ volatile(
+        "movi v31.16b, #0xf0\n"
+        "1:\n"
+        "ldp q16, q17, [%[w], #16]\n"
+        "ldp q18, q19, [%[w], #48]\n"
+        "ldp q28, q29, [%[x]]\n"
+        // Columns 0 to 7: low nibbles.
+        "movi v0.4s, #0\n"
+        "movi v4.4s, #0\n"
+        "shl v24.16b, v16.16b, #4\n"
+        "movi v1.4s, #0\n"
+        "movi v5.4s, #0\n"
+        "shl v25.16b, v17.16b, #4\n"
+        "movi v2.4s, #0\n"
+        "movi v6.4s, #0\n"
+        "shl v26.16b, v18.16b, #4\n"
+        "movi v3.4s, #0\n"
+        "movi v7.4s, #0\n"
+        "shl v27.16b, v19.16b, #4\n"
+        "ldp q20, q21, [%[w], #80]\n"
+        "ldp q22, q23, [%[w], #112]\n"
+        "smmla v0.4s, v24.16b, v28.16b\n"
+        "smmla v4.4s, v24.16b, v29.16b\n"
+        "and v16.16b, v16.16b, v31.16b\n"
+        "smmla v1.4s, v25.16b, v28.16b\n"
+        "smmla v5.4s, v25.16b, v29.16b\n"
+        "and v17.16b, v17.16b, v31.16b\n"
+        "smmla v2.4s, v26.16b, v28.16b\n"
+        "smmla v6.4s, v26.16b, v29.16b\n"
+        "and v18.16b, v18.16b, v31.16b\n"
+        "smmla v3.4s, v27.16b, v28.16b\n"
+        "smmla v7.4s, v27.16b, v29.16b\n"
+        "and v19.16b, v19.16b, v31.16b\n"
+        // Columns 16 to 23: high nibbles of the same bytes.
+        "ldp q28, q29, [%[x], #64]\n"
+        "smmla v0.4s, v16.16b, v28.16b\n"
+        "smmla v4.4s, v16.16b, v29.16b\n"
+        "shl v24.16b, v20.16b, #4\n"
+        "smmla v1.4s, v17.16b, v28.16b\n"
+        "smmla v5.4s, v17.16b, v29.16b\n"
+        "shl v25.16b, v21.16b, #4\n"
+        "smmla v2.4s, v18.16b, v28.16b\n"
+        "smmla v6.4s, v18.16b, v29.16b\n"
+        "shl v26.16b, v22.16b, #4\n"
+        "smmla v3.4s, v19.16b, v28.16b\n"
+        "smmla v7.4s, v19.16b, v29.16b\n"
+        "shl v27.16b, v23.16b, #4\n"
+        // Columns 8 to 15.
+        "ldp q28, q29, [%[x], #32]\n"
+        "ldr q17, [%[w]]\n"
+        "smmla v0.4s, v24.16b, v28.16b\n"
+        "smmla v4.4s, v24.16b, v29.16b\n"
+        "and v20.16b, v20.16b, v31.16b\n"
+        "smmla v1.4s, v25.16b, v28.16b\n"
+        "and v21.16b, v21.16b, v31.16b\n"
+        "smmla v5.4s, v25.16b, v29.16b\n"
+        "and v22.16b, v22.16b, v31.16b\n"
+        "smmla v2.4s, v26.16b, v28.16b\n"
+        "smmla v6.4s, v26.16b, v29.16b\n"
+        "and v23.16b, v23.16b, v31.16b\n"
+        "smmla v3.4s, v27.16b, v28.16b\n"
+        "fcvtl v16.4s, v17.4h\n"
+        "smmla v7.4s, v27.16b, v29.16b\n"
+        "fcvtl2 v17.4s, v17.8h\n"
+        // Columns 24 to 31 and the scales.
+        "ldp q28, q29, [%[x], #96]\n"
+        "ldp q18, q19, [%[x], #128]\n"
+        "smmla v0.4s, v20.16b, v28.16b\n"
+        "smmla v4.4s, v20.16b, v29.16b\n"
+        "zip1 v24.4s, v16.4s, v16.4s\n"
+        "smmla v1.4s, v21.16b, v28.16b\n"
+        "smmla v5.4s, v21.16b, v29.16b\n"
+        "zip2 v25.4s, v16.4s, v16.4s\n"
+        "smmla v2.4s, v22.16b, v28.16b\n"
+        "smmla v6.4s, v22.16b, v29.16b\n"
+        "zip1 v26.4s, v17.4s, v17.4s\n"
+        "smmla v3.4s, v23.16b, v28.16b\n"
+        "smmla v7.4s, v23.16b, v29.16b\n"
+        "zip2 v27.4s, v17.4s, v17.4s\n"
+        "add %[w], %[w], #144\n"
+        "add %[x], %[x], #160\n"
+        "subs %[blocks], %[blocks], #1\n"
+        "fmul v20.4s, v24.4s, v18.4s\n"
+        "scvtf v0.4s, v0.4s, #4\n"
+        "fmul v24.4s, v24.4s, v19.4s\n"
+        "scvtf v4.4s, v4.4s, #4\n"
+        "fmul v21.4s, v25.4s, v18.4s\n"
+        "scvtf v1.4s, v1.4s, #4\n"
+        "fmul v25.4s, v25.4s, v19.4s\n"
+        "scvtf v5.4s, v5.4s, #4\n"
+        "fmul v22.4s, v26.4s, v18.4s\n"
+        "scvtf v2.4s, v2.4s, #4\n"
+        "fmul v26.4s, v26.4s, v19.4s\n"
+        "scvtf v6.4s, v6.4s, #4\n"
+        "fmul v23.4s, v27.4s, v18.4s\n"
+        "scvtf v3.4s, v3.4s, #4\n"
+        "fmul v27.4s, v27.4s, v19.4s\n"
+        "scvtf v7.4s, v7.4s, #4\n"
+        "fmla %[a0].4s, v0.4s, v20.4s\n"
+        "fmla %[b0].4s, v4.4s, v24.4s\n"
+        "fmla %[a1].4s, v1.4s, v21.4s\n"
+        "fmla %[b1].4s, v5.4s, v25.4s\n"
+        "fmla %[a2].4s, v2.4s, v22.4s\n"
+        "fmla %[b2].4s, v6.4s, v26.4s\n"
+        "fmla %[a3].4s, v3.4s, v23.4s\n"
+        "fmla %[b3].4s, v7.4s, v27.4s\n"
+        "b.ne 1b\n"
+        : [w] "+r"(w), [x] "+r"(x), [blocks] "+r"(blocks), [a0] "+w"(acc[0][0]), [a1] "+w"(acc[0][1]),
+          [a2] "+w"(acc[0][2]), [a3] "+w"(acc[0][3]), [b0] "+w"(acc[1][0]), [b1] "+w"(acc[1][1]), [b2] "+w"(acc[1][2]),
+          [b3] "+w"(acc[1][3])
+        :
+        : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
+          "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v31");
+}
+
 }  // namespace
 
 }  // namespace hearth

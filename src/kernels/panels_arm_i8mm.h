@@ -3,6 +3,8 @@
 // extension.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/panels_arm_gemv.h"
 
 namespace hearth {
@@ -350,7 +352,10 @@ void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
     const std::byte* x = task.activations + token * task.activation_row_bytes;
     TileSums<kPairs> acc;
-    if constexpr (Panel::kColumns == kBlock32) {
+    if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == kTilePairs) {
+        acc = {};
+        if (task.columns > 0) add_tile_q4_0(panel, x, task.columns / kBlock32, acc.at);
+    } else if constexpr (Panel::kColumns == kBlock32) {
         acc = tile32<Panel, kPairs>(panel, x, task.columns / kBlock32);
     } else {
         acc = tile256<Panel, kPairs>(panel, x, task.columns / kBlock256);
@@ -384,6 +389,24 @@ void one_token(const PanelTask& task) {
             acc = one_token256<Panel>(panel, x, task.columns / kBlock256);
         }
         store_rows8(task.out + row, task.rows - row, acc);
+    }
+}
+
+// Seven or eight tokens in turns of some columns each, so that memory goes on working while the second four are served.
+inline void two_tiles_q4_0(const PanelTask& task, std::size_t row) {
+    constexpr std::size_t kTurn = 16;  // blocks
+    const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+    const std::size_t blocks = task.columns / kBlock32;
+    TileSums<kTilePairs> acc[2] = {};
+    for (std::size_t b = 0; b < blocks; b += kTurn) {
+        const std::size_t count = blocks - b < kTurn ? blocks - b : kTurn;
+        for (std::size_t i = 0; i < 2; ++i) {
+            const std::byte* x = task.activations + i * kTileTokens * task.activation_row_bytes + b * kTile32Bytes;
+            add_tile_q4_0(panel + b * PanelQ4_0::kBlockBytes, x, count, acc[i].at);
+        }
+    }
+    for (std::size_t token = 0; token < task.tokens; token += 2) {
+        store_pair(task, row, token, acc[token / kTileTokens].at[token % kTileTokens / 2]);
     }
 }
 

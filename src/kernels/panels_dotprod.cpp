@@ -1,5 +1,5 @@
 // AArch64 with the dot product extension: matmul over packed weights with SDOT.
-#include "kernels/panels_arm.h"
+#include "kernels/levels_arm.h"
 #include "kernels/panels_arm_sdot.h"
 
 #if !defined(__ARM_FEATURE_DOTPROD)

@@ -1,5 +1,7 @@
 // AArch64 with the int8 matrix multiply extension: matmul over packed weights.
-#include "kernels/panels_arm.h"
+#include <type_traits>
+
+#include "kernels/levels_arm.h"
 #include "kernels/panels_arm_gemm.h"
 #include "kernels/panels_arm_i8mm.h"
 #include "kernels/panels_arm_tiles.h"
@@ -17,6 +19,12 @@ void panel_matmul(const PanelTask& task) {
     if (task.tokens == 1) return one_token<Panel>(task);
     if (task.tokens > 2 * kTileTokens) return many_tokens<Panel>(task);
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+        if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
+            if (task.tokens > kTileTokens + 2) {
+                two_tiles_q4_0(task, row);
+                continue;
+            }
+        }
         for (std::size_t token = 0; token < task.tokens; token += kTileTokens) {
             if (task.tokens - token > 2) {
                 multiply_tile<Panel, 2>(task, row, token);

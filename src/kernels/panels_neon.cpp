@@ -1,5 +1,5 @@
 // AArch64 baseline: packing of weights for every level, and matmul over them with SMULL.
-#include "kernels/panels_arm.h"
+#include "kernels/levels_arm.h"
 #include "kernels/panels_arm_pack.h"
 #include "kernels/panels_arm_sdot.h"
 

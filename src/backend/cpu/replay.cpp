@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kTileTokens = 256;        // tokens that pass over some weights while these stay in the cache
 constexpr std::size_t kFewTokens = 16;          // up to here the weights are read once and nothing has to stay anywhere
-constexpr std::size_t kWideRows = 64;           // weight rows of a unit with many tokens
+constexpr std::size_t kNarrowRows = 32;         // weight rows of a unit with many tokens: at least two panels,
+constexpr std::size_t kWideRows = 64;           // and not more than stay in the cache
 constexpr std::size_t kAttentionTileRows = 32;  // rows that share K and V while these are in the cache
 constexpr std::size_t kBlocksPerPart = 4;       // KV blocks worth handing to another worker
 constexpr std::size_t kMaxSplitUnits = 64;      // rows times KV heads whose past may be cut
@@ -245,7 +246,7 @@ std::size_t CpuReplay::unit_rows(const CpuStep& step, const Segment& segment, st
     std::size_t all_rows = 0;
     for (const Segment& each : step.segments) all_rows += each.rows;
     std::size_t wanted = ceil_divide(all_rows * token_tile_count(tokens), units_wanted);
-    if (tokens > kFewTokens) wanted = std::min(wanted, kWideRows);
+    if (tokens > kFewTokens) wanted = std::clamp(wanted, kNarrowRows, kWideRows);
     return ceil_divide(wanted, segment.alignment) * segment.alignment;
 }
 
