@@ -171,7 +171,7 @@ inline void compute_weights(const BlockTask& task, const Rows& rows, Workspace& 
 // One row and positions [first, end), from converted values; any head_dim.
 inline void add_values_of_one(const float* weights, const float* values, std::size_t first, std::size_t end,
                               std::size_t dim, float* out) {
-    for (std::size_t d = add_values<1>(&weights, FloatValues{values}, first, end, dim, &out); d < dim; ++d) {
+    for (std::size_t d = add_values<1>(&weights, FloatValues{values}, first, end, dim, AddTo{}, &out); d < dim; ++d) {
         float value = out[d];
         for (std::size_t p = first; p < end; ++p) value = __builtin_fmaf(weights[p], values[p * dim + d], value);
         out[d] = value;
@@ -187,23 +187,35 @@ inline void merge_values(const float* values, float old_factor, float new_factor
     for (; d < dim; ++d) out[d] = __builtin_fmaf(out[d], old_factor, values[d] * new_factor);
 }
 
-// The factors of a merge; the difference that is not zero is negative.
-struct Factor {
-    float old_factor;
-    float new_factor;
+// What the values so far and those of a block are multiplied with where they meet, for some rows.
+struct MergeFactors {
+    float old_factors[kAttentionRows];
+    float new_factors[kAttentionRows];
 };
-inline Factor merge_factors(const Softmax& split, float& largest, float& sum) {
-    const float both = split.largest > largest ? split.largest : largest;
-    float differences[kWidth] = {largest - both, split.largest - both};
-    v_store(differences, v_exp_nonpositive(v_load(differences)));
-    largest = both;
-    sum = __builtin_fmaf(sum, differences[0], split.sum * differences[1]);
-    return {differences[0], differences[1]};
+// Largest scores and sums become those of both. The difference that is not zero is negative.
+inline MergeFactors merge_sums(const Softmax* splits, std::size_t count, float* largest, float* sums) {
+    constexpr std::size_t kPadded = (2 * kAttentionRows + kWidth - 1) / kWidth * kWidth;
+    float factors[kPadded] = {};
+    for (std::size_t r = 0; r < count; ++r) {
+        const float both = splits[r].largest > largest[r] ? splits[r].largest : largest[r];
+        factors[2 * r] = largest[r] - both;
+        factors[2 * r + 1] = splits[r].largest - both;
+        largest[r] = both;
+    }
+    for (std::size_t i = 0; i < kPadded; i += kWidth) v_store(factors + i, v_exp_nonpositive(v_load(factors + i)));
+    MergeFactors merged;
+    for (std::size_t r = 0; r < count; ++r) {
+        merged.old_factors[r] = factors[2 * r];
+        merged.new_factors[r] = factors[2 * r + 1];
+        sums[r] = __builtin_fmaf(sums[r], factors[2 * r], splits[r].sum * factors[2 * r + 1]);
+    }
+    return merged;
 }
 
-// Weighted values of kRows rows, merged into their outputs.
-template <std::size_t kRows, typename Source>
-inline void value_tile(const BlockTask& task, Rows& rows, std::size_t row, Source values, Workspace& work) {
+// Weighted values of kRows rows that do not see the same of the block, or are not all new to it: what all see goes
+// together, and no row may touch a position that it does not see.
+template <std::size_t kRows>
+inline void value_rows_apart(const BlockTask& task, Rows& rows, std::size_t row, Workspace& work) {
     const float* weights[kRows];
     float* out[kRows];
     for (std::size_t r = 0; r < kRows; ++r) {
@@ -211,7 +223,6 @@ inline void value_tile(const BlockTask& task, Rows& rows, std::size_t row, Sourc
         out[r] = rows.first_block[row + r] == task.block ? rows.out[row + r] : work.values[r];
         __builtin_memset(out[r], 0, task.dim * sizeof(float));
     }
-    // What all rows see goes together; no row may touch a position that it does not see.
     const std::size_t first = visible(rows, row + kRows - 1, task.block).first;
     const std::size_t end = visible(rows, row, task.block).last + 1;
     const bool together = first < end && task.dim % kLaneCount == 0;
@@ -221,39 +232,72 @@ inline void value_tile(const BlockTask& task, Rows& rows, std::size_t row, Sourc
         if (own.first < apart) add_values_of_one(weights[r], work.converted, own.first, apart, task.dim, out[r]);
     }
     if (together) {
-        add_values<kRows>(weights, values, first, end, task.dim, out);
+        add_values<kRows>(weights, FloatValues{work.converted}, first, end, task.dim, AddTo{}, out);
         for (std::size_t r = 0; r < kRows; ++r) {
             const std::size_t own_end = visible(rows, row + r, task.block).last + 1;
             if (end < own_end) add_values_of_one(weights[r], work.converted, end, own_end, task.dim, out[r]);
         }
     }
-    for (std::size_t r = row; r < row + kRows; ++r) {
-        if (rows.first_block[r] == task.block) {
-            rows.largest[r] = work.split[r].largest;
-            rows.sum[r] = work.split[r].sum;
+    for (std::size_t r = 0; r < kRows; ++r) {
+        if (rows.first_block[row + r] == task.block) {
+            rows.largest[row + r] = work.split[row + r].largest;
+            rows.sum[row + r] = work.split[row + r].sum;
             continue;
         }
-        const Factor factor = merge_factors(work.split[r], rows.largest[r], rows.sum[r]);
-        merge_values(work.values[r - row], factor.old_factor, factor.new_factor, task.dim, rows.out[r]);
+        const MergeFactors factors = merge_sums(&work.split[row + r], 1, &rows.largest[row + r], &rows.sum[row + r]);
+        merge_values(work.values[r], factors.old_factors[0], factors.new_factors[0], task.dim, rows.out[row + r]);
+    }
+}
+
+// Weighted values of kRows rows that see the same of the block, put into or merged with their outputs.
+template <std::size_t kRows, typename Source>
+inline void value_rows(const BlockTask& task, Rows& rows, std::size_t row, Source values, Workspace& work) {
+    const float* weights[kRows];
+    for (std::size_t r = 0; r < kRows; ++r) weights[r] = work.weights[row + r];
+    const Visible seen = visible(rows, row, task.block);
+    if (rows.first_block[row] == task.block) {
+        for (std::size_t r = row; r < row + kRows; ++r) {
+            rows.largest[r] = work.split[r].largest;
+            rows.sum[r] = work.split[r].sum;
+        }
+        add_values<kRows>(weights, values, seen.first, seen.last + 1, task.dim, Put{}, rows.out + row);
+    } else {
+        const MergeFactors factors = merge_sums(&work.split[row], kRows, &rows.largest[row], &rows.sum[row]);
+        add_values<kRows>(weights, values, seen.first, seen.last + 1, task.dim,
+                          MergeInto{factors.old_factors, factors.new_factors}, rows.out + row);
     }
 }
 
 template <typename Source>
 inline void value_tile(const BlockTask& task, Rows& rows, std::size_t row, std::size_t count, Source values,
                        Workspace& work) {
-    if (count == 1) return value_tile<1>(task, rows, row, values, work);
-    if (count == 2) return value_tile<2>(task, rows, row, values, work);
-    if (count == 3) return value_tile<3>(task, rows, row, values, work);
-    if constexpr (kAttentionRows == 4) value_tile<4>(task, rows, row, values, work);
+    if (count == 1) value_rows<1>(task, rows, row, values, work);
+    if (count == 2) value_rows<2>(task, rows, row, values, work);
+    if (count == 3) value_rows<3>(task, rows, row, values, work);
+    if constexpr (kAttentionRows == 4) {
+        if (count == 4) value_rows<4>(task, rows, row, values, work);
+    }
+}
+
+inline void value_tile_apart(const BlockTask& task, Rows& rows, std::size_t row, std::size_t count, Workspace& work) {
+    if (count == 1) value_rows_apart<1>(task, rows, row, work);
+    if (count == 2) value_rows_apart<2>(task, rows, row, work);
+    if (count == 3) value_rows_apart<3>(task, rows, row, work);
+    if constexpr (kAttentionRows == 4) {
+        if (count == 4) value_rows_apart<4>(task, rows, row, work);
+    }
 }
 
 inline void apply_weights(const BlockTask& task, Rows& rows, Workspace& work) {
-    bool converted = !same_for_all(task, rows);
-    if (converted) convert_visible(task, rows, task.values, work);
+    const bool apart = !same_for_all(task, rows) || rows.first_block[task.begin] != rows.first_block[task.end - 1];
+    if (apart) convert_visible(task, rows, task.values, work);
+    bool converted = false;
     const HalfValues halves = {task.values, task.next_keys};
     for (std::size_t row = task.begin; row < task.end;) {
         const std::size_t count = tile_rows(task.end - row);
-        if (converted) {
+        if (apart) {
+            value_tile_apart(task, rows, row, count, work);
+        } else if (converted) {
             value_tile(task, rows, row, count, FloatValues{work.converted}, work);
         } else if (row + count == task.end) {
             value_tile(task, rows, row, count, halves, work);
@@ -365,8 +409,9 @@ inline void attention_merge(const AttentionMergeTask& task) {
         __builtin_memcpy(out, entry, dim * sizeof(float));
         for (std::size_t block = 1; block < task.block_count; ++block) {
             entry += task.group * attention_split_floats(dim);
-            const Factor factor = merge_factors({entry[dim], entry[dim + 1]}, largest, sum);
-            merge_values(entry, factor.old_factor, factor.new_factor, dim, out);
+            const Softmax split = {entry[dim], entry[dim + 1]};
+            const MergeFactors factors = merge_sums(&split, 1, &largest, &sum);
+            merge_values(entry, factors.old_factors[0], factors.new_factors[0], dim, out);
         }
         divide(out, sum, dim);
     }

@@ -225,6 +225,11 @@ inline float score_one(const float* query, const float* key, std::size_t dim) {
 // The exponential of reference_float.cpp for x <= 0, where every step has the same bits for less: adding 1.5 * 2^23
 // rounds to a whole number as v_round does, 2^n fits in one factor because e^-87.3 is still a normal number, and the
 // polynomial is halved throughout because the factor is 2^(n + 1): an even offset keeps ties to even. NaN stays.
+alignas(16) constexpr float kExpTerms[5][4] = {{0x1.123e14p-8f, 0x1.123e14p-8f, 0x1.123e14p-8f, 0x1.123e14p-8f},
+                                               {0x1.55547ep-6f, 0x1.55547ep-6f, 0x1.55547ep-6f, 0x1.55547ep-6f},
+                                               {0x1.55548ap-4f, 0x1.55548ap-4f, 0x1.55548ap-4f, 0x1.55548ap-4f},
+                                               {0.25f, 0.25f, 0.25f, 0.25f},
+                                               {0.5f, 0.5f, 0.5f, 0.5f}};
 [[gnu::always_inline]] inline Vec v_exp_nonpositive(Vec x) {
     const Vec offset = v_set(12582912.0f + 128.0f);
     const Vec shifted = v_add(v_mul(x, v_set(0x1.715476p+0f)), offset);
@@ -232,12 +237,12 @@ inline float score_one(const float* query, const float* key, std::size_t dim) {
     Vec r = v_fma(n, v_set(-0x1.62ep-1f), x);
     r = v_fma(n, v_set(-0x1.0bfbe8p-15f), r);
     Vec p = v_set(0x1.6d981cp-11f);
-    p = v_fma(p, r, v_set(0x1.123e14p-8f));
-    p = v_fma(p, r, v_set(0x1.55547ep-6f));
-    p = v_fma(p, r, v_set(0x1.55548ap-4f));
-    p = v_fma(p, r, v_set(0.25f));
-    p = v_fma(p, r, v_set(0.5f));
-    p = v_fma(p, r, v_set(0.5f));
+    p = v_fma(p, r, v_addend(kExpTerms[0]));
+    p = v_fma(p, r, v_addend(kExpTerms[1]));
+    p = v_fma(p, r, v_addend(kExpTerms[2]));
+    p = v_fma(p, r, v_addend(kExpTerms[3]));
+    p = v_fma(p, r, v_addend(kExpTerms[4]));
+    p = v_fma(p, r, v_addend(kExpTerms[4]));
     return v_select_less(x, v_set(-87.3f), v_set(0.0f), v_mul(p, v_low_bits_to_exponent(shifted)));
 }
 
@@ -323,14 +328,33 @@ template <std::size_t kCount, std::size_t kRows, std::size_t kParts, typename So
     });
 }
 
-// out[d] = fma(weight, value[d], out[d]) over ascending positions [first, end), for kParts vectors from element d on.
-template <std::size_t kRows, std::size_t kParts, typename Source>
+// What becomes of weighted values: added to what is there, put there, or merged into the values of earlier blocks.
+struct AddTo {
+    [[gnu::always_inline]] static Vec start(const float* out) { return v_load(out); }
+    [[gnu::always_inline]] Vec finish(Vec sum, std::size_t, const float*) const { return sum; }
+};
+struct Put {
+    [[gnu::always_inline]] static Vec start(const float*) { return v_set(0.0f); }
+    [[gnu::always_inline]] Vec finish(Vec sum, std::size_t, const float*) const { return sum; }
+};
+struct MergeInto {
+    const float* old_factors;  // by row
+    const float* new_factors;
+    [[gnu::always_inline]] static Vec start(const float*) { return v_set(0.0f); }
+    [[gnu::always_inline]] Vec finish(Vec sum, std::size_t r, const float* out) const {
+        return v_fma(v_load(out), v_set(old_factors[r]), v_mul(sum, v_set(new_factors[r])));
+    }
+};
+
+// sum[d] = fma(weight, value[d], sum[d]) over ascending positions [first, end), for kParts vectors from element d on.
+template <std::size_t kRows, std::size_t kParts, typename Source, typename Finish>
 [[gnu::always_inline]] inline void add_part(const float* const (&weights)[kRows], Source values, std::size_t first,
-                                            std::size_t end, std::size_t dim, std::size_t d,
+                                            std::size_t end, std::size_t dim, std::size_t d, Finish finish,
                                             float* const (&out)[kRows]) {
     Vec acc[kRows][kParts];
     repeat<kRows>([&](auto r) __attribute__((always_inline)) {
-        repeat<kParts>([&](auto i) __attribute__((always_inline)) { acc[r][i] = v_load(out[r] + d + i * kWidth); });
+        repeat<kParts>([&](auto i)
+                           __attribute__((always_inline)) { acc[r][i] = Finish::start(out[r] + d + i * kWidth); });
     });
     Factors factors[kRows];
     std::size_t p = first;
@@ -343,14 +367,17 @@ template <std::size_t kRows, std::size_t kParts, typename Source>
         add_positions<1>(factors, values, p * dim + d, dim, acc);
     }
     repeat<kRows>([&](auto r) __attribute__((always_inline)) {
-        repeat<kParts>([&](auto i) __attribute__((always_inline)) { v_store(out[r] + d + i * kWidth, acc[r][i]); });
+        repeat<kParts>([&](auto i) __attribute__((always_inline)) {
+            float* at = out[r] + d + i * kWidth;
+            v_store(at, finish.finish(acc[r][i], r, at));
+        });
     });
 }
 
 // The same for all elements that fill whole vectors; returns the first that does not.
-template <std::size_t kRows, typename Source>
+template <std::size_t kRows, typename Source, typename Finish>
 inline std::size_t add_values(const float* const* weights_of, Source values, std::size_t first, std::size_t end,
-                              std::size_t dim, float* const* out_of) {
+                              std::size_t dim, Finish finish, float* const* out_of) {
     constexpr std::size_t kParts = kValueParts<kRows>;
     const float* weights[kRows];  // copies that nothing else can reach stay in registers
     float* out[kRows];
@@ -360,10 +387,12 @@ inline std::size_t add_values(const float* const* weights_of, Source values, std
     });
     std::size_t d = 0;
     for (; d + kParts * kWidth <= dim; d += kParts * kWidth) {
-        add_part<kRows, kParts>(weights, values, first, end, dim, d, out);
+        add_part<kRows, kParts>(weights, values, first, end, dim, d, finish, out);
     }
-    for (; d + 2 * kWidth <= dim; d += 2 * kWidth) add_part<kRows, 2>(weights, values, first, end, dim, d, out);
-    for (; d + kWidth <= dim; d += kWidth) add_part<kRows, 1>(weights, values, first, end, dim, d, out);
+    for (; d + 4 * kWidth <= dim; d += 4 * kWidth) {
+        add_part<kRows, 4>(weights, values, first, end, dim, d, finish, out);
+    }
+    for (; d + kWidth <= dim; d += kWidth) add_part<kRows, 1>(weights, values, first, end, dim, d, finish, out);
     return d;
 }
 

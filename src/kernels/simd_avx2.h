@@ -257,6 +257,10 @@ inline constexpr std::size_t kScoreKeys = 2;  // keys scored together
 template <std::size_t kRows>
 inline constexpr std::size_t kValueParts = 4;  // vectors of values summed together
 
+// A constant to which a product is added.
+[[gnu::always_inline]] inline Vec v_addend(const float (&x)[4]) {
+    return _mm256_set1_ps(x[0]);
+}
 // The bits of each lane, 23 places up: where a float keeps its exponent.
 [[gnu::always_inline]] inline Vec v_low_bits_to_exponent(Vec a) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));

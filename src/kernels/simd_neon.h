@@ -266,6 +266,13 @@ inline constexpr std::size_t kScoreKeys = kRows < 4 ? 4 : 2;  // keys scored tog
 template <std::size_t kRows>
 inline constexpr std::size_t kValueParts = kRows < 4 ? 8 : 4;  // vectors of values summed together
 
+// A constant that a fused multiply-add is to overwrite. Loaded each time: a copy of a register would take a vector
+// pipe.
+[[gnu::always_inline]] inline Vec v_addend(const float (&x)[4]) {
+    Vec addend;
+    __asm__ volatile("ldr %q0, %1" : "=w"(addend) : "m"(x));
+    return addend;
+}
 // The bits of each lane, 23 places up: where a float keeps its exponent.
 [[gnu::always_inline]] inline Vec v_low_bits_to_exponent(Vec a) {
     return vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(a), 23));
