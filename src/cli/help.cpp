@@ -85,7 +85,7 @@ std::string program_help(const Console& console) {
     out += title("Usage") + "  hearth COMMAND [ARGUMENTS]\n\n" + title("Commands");
     for (const Command& command : commands()) out += list_line(command.name, command.summary, 14);
     out += "\n" + title("First steps");
-    out += "  hearth run                        chat with the default model (fetched on first use)\n";
+    out += "  hearth run                        chat with the default model, fetched once\n";
     out += "  hearth run smollm2-135m \"Hello!\"  one answer\n";
     out += "  hearth inspect machine            what Hearth sees of this computer\n";
     out += "  hearth help COMMAND               a command's options and examples\n\n";
