@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "machine/bandwidth.h"
+#include "machine/machine.h"
 #include "machine/thread_pool.h"
 
 namespace hearth {
@@ -88,7 +89,7 @@ Result<SamplingOptions> sampling_options(const Arguments& arguments) {
 
 double measure_roof(std::size_t threads) {
     ThreadPool pool(threads);
-    return measure_read_bandwidth(pool);
+    return measure_read_bandwidth(pool, bytes_beyond_caches(detect_machine().topology));
 }
 
 }  // namespace hearth

@@ -31,6 +31,20 @@ std::uint64_t sum_words(std::span<const std::uint64_t> words) {
 
 }  // namespace
 
+std::size_t bytes_beyond_caches(const Topology& topology) {
+    constexpr std::size_t kLeast = std::size_t{192} << 20;
+    constexpr std::uint64_t kMost = std::uint64_t{4} << 30;  // whatever the machine says of itself
+    unsigned last_level = 0;
+    std::uint64_t last_bytes = 0;
+    for (const Cache& cache : topology.caches) {
+        if (cache.level < last_level) continue;
+        if (cache.level > last_level) last_bytes = 0;
+        last_level = cache.level;
+        last_bytes += std::min(cache.size_bytes, kMost) * std::min(cache.count, 1024u);
+    }
+    return static_cast<std::size_t>(std::clamp<std::uint64_t>(last_bytes / 2 * 5, kLeast, kMost));
+}
+
 double measure_read_bandwidth(ThreadPool& pool, std::size_t bytes, double seconds) {
     const double start = monotonic_seconds();
     const std::size_t count = std::max(bytes / sizeof(std::uint64_t), kChunkWords);
