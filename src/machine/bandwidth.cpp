@@ -1,8 +1,6 @@
 // Sums a large buffer again and again; the sums only keep the compiler from skipping the reads.
 #include "machine/bandwidth.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -50,10 +48,7 @@ double measure_read_bandwidth(ThreadPool& pool, std::size_t bytes, double second
     const std::size_t count = std::max(bytes / sizeof(std::uint64_t), kChunkWords);
     Result<Reservation> memory = Reservation::create(count * sizeof(std::uint64_t));
     if (!memory.ok()) return 0;
-#ifdef MADV_HUGEPAGE
-    // Fewer page faults and TLB misses: the roof is what the memory can do. A kernel that refuses does no harm.
-    madvise(memory->data(), memory->size_bytes(), MADV_HUGEPAGE);
-#endif
+    memory->prefer_large_pages();  // the roof is what the memory can do
     const std::span<std::uint64_t> words(reinterpret_cast<std::uint64_t*>(memory->data()), count);
     const std::size_t chunks = (count + kChunkWords - 1) / kChunkWords;
     const auto chunk_of = [&](std::size_t item) {

@@ -54,6 +54,12 @@ Status CpuBackend::prepare(const Plan& plan, const PackOptions& options) {
     return {};
 }
 
+Result<Reservation> CpuBackend::allocate(std::size_t size_bytes) {
+    Reservation memory = TRY(Reservation::create(size_bytes));
+    memory.prefer_large_pages();
+    return memory;
+}
+
 void CpuBackend::copy(std::byte* to, const std::byte* from, std::size_t size_bytes) {
     std::memcpy(to, from, size_bytes);
 }

@@ -34,7 +34,7 @@ public:
     const PackedWeights& packed() const { return packed_; }
 
     std::string_view name() const override { return "cpu"; }
-    Result<Reservation> allocate(std::size_t size_bytes) override { return Reservation::create(size_bytes); }
+    Result<Reservation> allocate(std::size_t size_bytes) override;
     void copy(std::byte* to, const std::byte* from, std::size_t size_bytes) override;
     Status execute_window(const Plan& plan, std::size_t first, std::size_t last, const StepInputs& inputs) override;
     Result<std::vector<float>> execute_eagerly(const Graph& graph, const StepInputs& inputs) override;

@@ -1,7 +1,5 @@
 #include "backend/cpu/packed_weights.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include "backend/cpu/pack_file.h"
@@ -117,9 +115,7 @@ PackedWeights PackedWeights::create(const Plan& plan, const Kernels& kernels, Th
         return packed;
     }
     packed.memory_ = std::move(memory.value());
-#if defined(MADV_HUGEPAGE)
-    ::madvise(packed.memory_.data(), size_bytes, MADV_HUGEPAGE);  // a wish; small pages do as well
-#endif
+    packed.memory_.prefer_large_pages();
     pack_all(jobs, packed.memory_.data(), pool, options);
     packed.point_into(jobs, packed.memory_.data());
     packed.outcome_ = PackOutcome::Memory;

@@ -171,7 +171,7 @@ void CpuReplay::cut_attention(const StepInputs& inputs) {
     for (const std::uint32_t position : inputs.positions) longest = std::max<std::size_t>(longest, position + 1);
     const std::size_t blocks = ceil_divide(longest, kKvBlockTokens);
     if (blocks > kMaxSplitBlocks) return;
-    attention_parts_ = std::clamp<std::size_t>(blocks / kBlocksPerPart, 1, ceil_divide(pool_->size() * 4, units));
+    attention_parts_ = std::clamp<std::size_t>(blocks / kBlocksPerPart, 1, ceil_divide(pool_->size() * 8, units));
 }
 
 void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items) {
