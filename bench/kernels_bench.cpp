@@ -1,5 +1,6 @@
 // Kernels by level: matmul at one token (bytes per second of weights is what counts) and at 64 (GOP/s), the same over
-// packed weights, and attention. Run one level or type with --benchmark_filter, e.g. 'dotprod/Q4_K' or 'i8mm/panels/'.
+// packed weights, and attention of one token and of 64. Run one level or type with --benchmark_filter, e.g.
+// 'dotprod/Q4_K' or 'i8mm/panels/'.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -138,26 +139,41 @@ void register_panels(const Kernels& kernels, DType type) {
     for (const std::size_t tokens : {64u, 512u}) add("/cache", tokens, kFromSecondCache);
 }
 
-void attention(benchmark::State& state, const Kernels& kernels, std::size_t group, std::size_t positions) {
-    constexpr std::size_t kHeadDim = 128;
-    const std::size_t blocks = positions / kKvBlockTokens;
-    const std::size_t block_bytes = kKvBlockTokens * kHeadDim * 2 * 2;
-    std::vector<std::byte> pool(blocks * block_bytes);
-    const std::vector<float> kv = random_floats(pool.size() / 2, 3);
-    kernels.to_f16(kv.data(), kv.size(), reinterpret_cast<Half*>(pool.data()));
-    std::vector<std::uint32_t> table(blocks);
-    for (std::size_t i = 0; i < blocks; ++i) table[i] = static_cast<std::uint32_t>(i);
-    const std::vector<float> query = random_floats(group * kHeadDim, 4);
-    std::vector<float> out(group * kHeadDim);
+// One KV head's blocks, its positions all written.
+struct KvHead {
+    std::size_t head_dim;
+    std::size_t block_bytes;
+    std::vector<std::byte> pool;
+    std::vector<std::uint32_t> table;
+
+    KvHead(const Kernels& kernels, std::size_t dim, std::size_t positions)
+        : head_dim(dim), block_bytes(kKvBlockTokens * dim * 2 * 2), pool(positions / kKvBlockTokens * block_bytes) {
+        const std::vector<float> kv = random_floats(pool.size() / 2, 3);
+        kernels.to_f16(kv.data(), kv.size(), reinterpret_cast<Half*>(pool.data()));
+        for (std::size_t i = 0; i < positions / kKvBlockTokens; ++i) table.push_back(static_cast<std::uint32_t>(i));
+    }
+};
+
+// 4 * head_dim operations for each query and visible key.
+void count_attention(benchmark::State& state, std::size_t queries, std::size_t positions, std::size_t head_dim) {
+    state.counters["GFLOP/s"] = benchmark::Counter(4e-9 * static_cast<double>(queries * positions * head_dim),
+                                                   benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void attention(benchmark::State& state, const Kernels& kernels, std::size_t head_dim, std::size_t group,
+               std::size_t positions) {
+    const KvHead kv(kernels, head_dim, positions);
+    const std::vector<float> query = random_floats(group * head_dim, 4);
+    std::vector<float> out(group * head_dim);
     const AttentionTask task = {.query = query.data(),
                                 .out = out.data(),
                                 .group = group,
-                                .head_dim = kHeadDim,
-                                .pool = pool.data(),
-                                .block_table = table.data(),
-                                .block_bytes = block_bytes,
+                                .head_dim = head_dim,
+                                .pool = kv.pool.data(),
+                                .block_table = kv.table.data(),
+                                .block_bytes = kv.block_bytes,
                                 .key_offset = 0,
-                                .value_offset = block_bytes / 2,
+                                .value_offset = kv.block_bytes / 2,
                                 .first = 0,
                                 .last = positions - 1,
                                 .scale = 0.088f};
@@ -165,9 +181,36 @@ void attention(benchmark::State& state, const Kernels& kernels, std::size_t grou
         kernels.attention(task);
         benchmark::ClobberMemory();
     }
-    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(pool.size()));
-    state.counters["GFLOP/s"] = benchmark::Counter(4e-9 * static_cast<double>(group * positions * kHeadDim),
-                                                   benchmark::Counter::kIsIterationInvariantRate);
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kv.pool.size()));
+    count_attention(state, group, positions, head_dim);
+}
+
+// The last `tokens` positions of a context as one tile.
+void attention_tile(benchmark::State& state, const Kernels& kernels, std::size_t head_dim, std::size_t group,
+                    std::size_t tokens, std::size_t positions) {
+    const KvHead kv(kernels, head_dim, positions);
+    const std::vector<float> query = random_floats(tokens * group * head_dim, 4);
+    std::vector<float> out(query.size());
+    const AttentionTileTask task = {.query = query.data(),
+                                    .query_stride = group * head_dim,
+                                    .out = out.data(),
+                                    .out_stride = group * head_dim,
+                                    .tokens = tokens,
+                                    .group = group,
+                                    .head_dim = head_dim,
+                                    .pool = kv.pool.data(),
+                                    .block_table = kv.table.data(),
+                                    .block_bytes = kv.block_bytes,
+                                    .key_offset = 0,
+                                    .value_offset = kv.block_bytes / 2,
+                                    .position = positions - tokens,
+                                    .window = 0,
+                                    .scale = 0.088f};
+    for (auto _ : state) {
+        kernels.attention_tile(task);
+        benchmark::ClobberMemory();
+    }
+    count_attention(state, tokens * group, positions - tokens / 2, head_dim);
 }
 
 void register_all() {
@@ -185,11 +228,19 @@ void register_all() {
             }
             register_panels(kernels, type);
         }
-        for (const std::size_t group : {1u, 4u, 8u}) {
-            const std::string name = level + "/attention/group:" + std::to_string(group);
-            benchmark::RegisterBenchmark(name.c_str(), [&kernels, group](benchmark::State& state) {
-                attention(state, kernels, group, 2048);
-            })->Unit(benchmark::kMicrosecond);
+        for (const std::size_t head_dim : {64u, 128u}) {
+            for (const std::size_t group : {1u, 3u, 4u, 8u}) {
+                const std::string shape = "/dim:" + std::to_string(head_dim) + "/group:" + std::to_string(group);
+                benchmark::RegisterBenchmark((level + "/attention" + shape).c_str(), [&kernels, head_dim,
+                                                                                      group](benchmark::State& state) {
+                    attention(state, kernels, head_dim, group, 2048);
+                })->Unit(benchmark::kMicrosecond);
+                benchmark::RegisterBenchmark((level + "/attention_tile" + shape + "/tokens:64").c_str(),
+                                             [&kernels, head_dim, group](benchmark::State& state) {
+                                                 attention_tile(state, kernels, head_dim, group, 64, 2048);
+                                             })
+                    ->Unit(benchmark::kMicrosecond);
+            }
         }
     }
 }
