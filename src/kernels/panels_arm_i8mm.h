@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/panels_arm_gemv.h"
+#include "kernels/panels_arm_gemv_q5_0.h"
 
 namespace hearth {
 
@@ -363,17 +364,21 @@ void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     for (std::size_t t = 0; t < kPairs; ++t) store_pair(task, row, token + 2 * t, acc.at[t]);
 }
 
+// All blocks of a panel: in pairs where there is assembly for them, and what is left.
 template <typename Panel>
 [[gnu::always_inline]] inline Floats8 all_blocks(const std::byte* panel, const ActivationBlock32* x,
                                                  std::size_t blocks) {
-    return one_token32<Panel>(panel, x, blocks, {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)});
-}
-template <>
-[[gnu::always_inline]] inline Floats8 all_blocks<PanelQ4_0>(const std::byte* panel, const ActivationBlock32* x,
-                                                            std::size_t blocks) {
-    const std::size_t even = blocks / 2 * 2;
-    const Floats8 acc = block_pairs_q4_0(panel, x, even / 2);
-    return one_token32<PanelQ4_0>(panel + even * PanelQ4_0::kBlockBytes, x + even, blocks - even, acc);
+    Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
+    std::size_t done = 0;
+    if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
+        done = blocks / 2 * 2;
+        acc = block_pairs_q4_0(panel, x, done / 2);
+    }
+    if constexpr (std::is_same_v<Panel, PanelQ5_0>) {
+        done = blocks / 2 * 2;
+        acc = block_pairs_q5_0(panel, x, done / 2);
+    }
+    return one_token32<Panel>(panel + done * Panel::kBlockBytes, x + done, blocks - done, acc);
 }
 
 template <typename Panel>
