@@ -123,7 +123,6 @@ template <typename Weights>
 void few_tokens(const MatmulTask& task) {
     for (std::size_t row = 0; row < task.rows; ++row) {
         std::size_t token = 0;
-        for (; token + 4 <= task.tokens; token += 4) few_tile<Weights, 4>(task, row, token);
         for (; token + 2 <= task.tokens; token += 2) few_tile<Weights, 2>(task, row, token);
         if (token < task.tokens) few_tile<Weights, 1>(task, row, token);
     }
@@ -351,7 +350,7 @@ void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, 
 
 template <typename Weights>
 void matmul_float(const MatmulTask& task) {
-    if (task.tokens < 6) return few_tokens<Weights>(task);
+    if (task.tokens < 5) return few_tokens<Weights>(task);
     constexpr std::size_t kGroup = kGroupTiles * kTileTokens;
     std::size_t row = 0;
     for (; row + kTileRows <= task.rows; row += kTileRows) {

@@ -5,7 +5,9 @@
 
 #include <type_traits>
 
+#include "kernels/panels_arm_batch_q4_k.h"
 #include "kernels/panels_arm_gemv.h"
+#include "kernels/panels_arm_gemv_q5_0.h"
 
 namespace hearth {
 
@@ -292,6 +294,30 @@ template <typename Panel>
     return sums;
 }
 
+// Adds scale times product over the eight units of a block.
+template <typename Panel, std::size_t kPairs>
+[[gnu::always_inline]] inline void add_units(const std::byte* panel, const std::byte* x,
+                                             int32x4_t (&total)[kPairs][4]) {
+    for (std::size_t unit = 0; unit < 8; ++unit) {
+        const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
+        const TileUnit<kPairs> q(x + unit * kTileUnitBytes);
+        const SubScales scales = Panel::sub_scales(panel, unit);
+        const PairInts first = pair_ints(scales.first);
+        const PairInts second = pair_ints(scales.second);
+        for_each_row_pair([&](auto pair) {
+            constexpr std::size_t kP = decltype(pair)::kIndex;
+            const RowPair w = Panel::Unit::template row_pair<kP>(at);
+            for (std::size_t t = 0; t < kPairs; ++t) {
+                constexpr std::size_t kFirstColumns = Panel::kSub16 ? 2 : 4;
+                total[t][kP] = vmlaq_s32(total[t][kP], quad<Panel, 0, kFirstColumns>(w, q.at[t]), first.at[kP]);
+                if constexpr (Panel::kSub16) {
+                    total[t][kP] = vmlaq_s32(total[t][kP], quad<Panel, 2, 4>(w, q.at[t]), second.at[kP]);
+                }
+            }
+        });
+    }
+}
+
 template <typename Panel, std::size_t kPairs>
 TileSums<kPairs> tile256(const std::byte* panel, const std::byte* x, std::size_t blocks) {
     TileSums<kPairs> acc = {};
@@ -300,23 +326,10 @@ TileSums<kPairs> tile256(const std::byte* panel, const std::byte* x, std::size_t
         for (std::size_t t = 0; t < kPairs; ++t) {
             for (std::size_t p = 0; p < 4; ++p) total[t][p] = vdupq_n_s32(0);
         }
-        for (std::size_t unit = 0; unit < 8; ++unit) {
-            const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
-            const TileUnit<kPairs> q(x + unit * kTileUnitBytes);
-            const SubScales scales = Panel::sub_scales(panel, unit);
-            const PairInts first = pair_ints(scales.first);
-            const PairInts second = pair_ints(scales.second);
-            for_each_row_pair([&](auto pair) {
-                constexpr std::size_t kP = decltype(pair)::kIndex;
-                const RowPair w = Panel::Unit::template row_pair<kP>(at);
-                for (std::size_t t = 0; t < kPairs; ++t) {
-                    constexpr std::size_t kFirstColumns = Panel::kSub16 ? 2 : 4;
-                    total[t][kP] = vmlaq_s32(total[t][kP], quad<Panel, 0, kFirstColumns>(w, q.at[t]), first.at[kP]);
-                    if constexpr (Panel::kSub16) {
-                        total[t][kP] = vmlaq_s32(total[t][kP], quad<Panel, 2, 4>(w, q.at[t]), second.at[kP]);
-                    }
-                }
-            });
+        if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == kTilePairs) {
+            add_units_q4_k(panel, x, total);
+        } else {
+            add_units<Panel, kPairs>(panel, x, total);
         }
         const PairFloats d = pair_floats(Panel::scales(panel));
         PairFloats dmin = {};
@@ -363,17 +376,21 @@ void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     for (std::size_t t = 0; t < kPairs; ++t) store_pair(task, row, token + 2 * t, acc.at[t]);
 }
 
+// All blocks of a panel: in pairs where there is assembly for them, and what is left.
 template <typename Panel>
 [[gnu::always_inline]] inline Floats8 all_blocks(const std::byte* panel, const ActivationBlock32* x,
                                                  std::size_t blocks) {
-    return one_token32<Panel>(panel, x, blocks, {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)});
-}
-template <>
-[[gnu::always_inline]] inline Floats8 all_blocks<PanelQ4_0>(const std::byte* panel, const ActivationBlock32* x,
-                                                            std::size_t blocks) {
-    const std::size_t even = blocks / 2 * 2;
-    const Floats8 acc = block_pairs_q4_0(panel, x, even / 2);
-    return one_token32<PanelQ4_0>(panel + even * PanelQ4_0::kBlockBytes, x + even, blocks - even, acc);
+    Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
+    std::size_t done = 0;
+    if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
+        done = blocks / 2 * 2;
+        acc = block_pairs_q4_0(panel, x, done / 2);
+    }
+    if constexpr (std::is_same_v<Panel, PanelQ5_0>) {
+        done = blocks / 2 * 2;
+        acc = block_pairs_q5_0(panel, x, done / 2);
+    }
+    return one_token32<Panel>(panel + done * Panel::kBlockBytes, x + done, blocks - done, acc);
 }
 
 template <typename Panel>

@@ -1,4 +1,4 @@
-// Matmul over packed weights with SDOT, or with SMULL where there is no SDOT: up to four tokens share the unpacked
+// Matmul over packed weights with SDOT, or with SMULL where there is no SDOT: one or two tokens share the unpacked
 // weights. Activations are plain rows. The sums of a vector are (row 2p, columns 0-3), (row 2p, columns 4-7) and so
 // for row 2p + 1: pairwise additions bring them together.
 #pragma once
@@ -223,36 +223,6 @@ void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     for (std::size_t t = 0; t < kTokens; ++t) {
         store_rows8(task.out + (token + t) * task.out_stride + row, task.rows - row, acc.at[t]);
     }
-}
-
-template <typename Panel>
-void panel_matmul(const PanelTask& task) {
-    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
-        std::size_t token = 0;
-        for (; token + 4 <= task.tokens; token += 4) multiply_tile<Panel, 4>(task, row, token);
-        for (; token + 2 <= task.tokens; token += 2) multiply_tile<Panel, 2>(task, row, token);
-        if (token < task.tokens) multiply_tile<Panel, 1>(task, row, token);
-    }
-}
-
-inline void install_panel_matmul(Kernels& table) {
-    const auto set = [&table](DType type, void (*matmul)(const PanelTask&)) {
-        table.panels[static_cast<std::size_t>(type)].matmul = matmul;
-    };
-    set(DType::Q4_0, panel_matmul<PanelQ4_0>);
-    set(DType::Q4_1, panel_matmul<PanelQ4_1>);
-    set(DType::Q5_0, panel_matmul<PanelQ5_0>);
-    set(DType::Q5_1, panel_matmul<PanelQ5_1>);
-    set(DType::Q8_0, panel_matmul<PanelQ8_0>);
-    set(DType::IQ4_NL, panel_matmul<PanelIQ4_NL>);
-    set(DType::MXFP4, panel_matmul<PanelMXFP4>);
-    set(DType::Q2_K, panel_matmul<PanelQ2_K>);
-    set(DType::Q3_K, panel_matmul<PanelQ3_K>);
-    set(DType::Q4_K, panel_matmul<PanelQ4_K>);
-    set(DType::Q5_K, panel_matmul<PanelQ5_K>);
-    set(DType::Q6_K, panel_matmul<PanelQ6_K>);
-    set(DType::IQ4_XS, panel_matmul<PanelIQ4_XS>);
-    set(DType::TQ2_0, panel_matmul<PanelTQ2_0>);
 }
 
 }  // namespace

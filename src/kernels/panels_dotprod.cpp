@@ -1,6 +1,6 @@
 // AArch64 with the dot product extension: matmul over packed weights with SDOT.
 #include "kernels/levels_arm.h"
-#include "kernels/panels_arm_sdot.h"
+#include "kernels/panels_arm_sdot_gemm.h"
 
 #if !defined(__ARM_FEATURE_DOTPROD)
 #error "this file needs the dot product extension; see room.cmake"

@@ -14,10 +14,24 @@ namespace hearth {
 
 namespace {
 
+// Tokens up to which it is better to unpack weights again for every tile than to unpack them to memory.
+template <typename Panel>
+inline constexpr std::size_t kFewTokens = kTileTokens + 2;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ4_0> = 2 * kTileTokens;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ4_1> = 2 * kTileTokens;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ5_1> = 2 * kTileTokens;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ4_K> = 2 * kTileTokens;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ8_0> = 2 * kTileTokens;
+
 template <typename Panel>
 void panel_matmul(const PanelTask& task) {
     if (task.tokens == 1) return one_token<Panel>(task);
-    if (task.tokens > 2 * kTileTokens) return many_tokens<Panel>(task);
+    if (task.tokens > kFewTokens<Panel>) return many_tokens<Panel>(task);
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
             if (task.tokens > kTileTokens + 2) {

@@ -1,7 +1,7 @@
 // AArch64 baseline: packing of weights for every level, and matmul over them with SMULL.
 #include "kernels/levels_arm.h"
 #include "kernels/panels_arm_pack.h"
-#include "kernels/panels_arm_sdot.h"
+#include "kernels/panels_arm_sdot_gemm.h"
 
 namespace hearth {
 
