@@ -1,7 +1,7 @@
 # Each ISA file is built with its own flags, and only on its architecture. Its code is reached through the table alone,
 # after the CPU has been asked (kernels.cpp).
 set(arm_levels neon dotprod i8mm)
-set(x86_levels avx2 avx2_panels avx2_float avx512 avx512_panels avx512_float)
+set(x86_levels avx2 avx2_panels avx2_float avx512 avx512_panels avx512_float amx)
 set(flags_neon "")
 set(flags_dotprod "-march=armv8.2-a+dotprod")
 set(flags_i8mm "-march=armv8.2-a+dotprod+i8mm")
@@ -15,6 +15,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND flags_avx512_panels -Wno-uninitialized)
 endif()
 set(flags_avx512_float "${flags_avx512_panels}")
+set(flags_amx "${flags_avx512_panels};-mamx-tile;-mamx-int8")
 
 set(own_levels "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
