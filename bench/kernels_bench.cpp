@@ -1,7 +1,8 @@
-// Kernels by level: matmul at one token (bytes per second of weights is what counts) and at 64 (GOP/s), and attention.
-// Run one level or type with --benchmark_filter, e.g. 'dotprod/Q4_K'.
+// Kernels by level: matmul at one token (bytes per second of weights is what counts) and at 64 (GOP/s), the same over
+// packed weights, and attention. Run one level or type with --benchmark_filter, e.g. 'dotprod/Q4_K' or 'i8mm/panels/'.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -64,6 +65,79 @@ void matmul(benchmark::State& state, const Kernels& kernels, DType type, std::si
                                                  benchmark::Counter::kIsIterationInvariantRate);
 }
 
+// Rows as they are for one token, in tiles for more.
+std::vector<std::byte> arranged(const Kernels& kernels, DType type, const std::vector<std::byte>& rows,
+                                std::size_t columns, std::size_t tokens) {
+    if (tokens == 1 || kernels.tile_tokens == 1) return rows;
+    const ActivationFormat format = traits(type).activation;
+    const std::size_t bytes = activation_row_bytes(format, columns);
+    const auto tile = format == ActivationFormat::Q8x32 ? kernels.tile_q8x32 : kernels.tile_q8x256;
+    std::vector<std::byte> out((tokens + kernels.tile_tokens - 1) / kernels.tile_tokens * kernels.tile_tokens * bytes);
+    for (std::size_t t = 0; t < tokens; t += kernels.tile_tokens) {
+        tile({.rows = rows.data() + t * bytes,
+              .row_bytes = bytes,
+              .tokens = std::min(kernels.tile_tokens, tokens - t),
+              .columns = columns,
+              .out = out.data() + t * bytes});
+    }
+    return out;
+}
+
+// Matmul over packed weights of about `size_bytes`: far above the last cache to measure memory, or small enough for
+// the second.
+void panel_matmul(benchmark::State& state, const Kernels& kernels, DType type, std::size_t tokens,
+                  std::size_t size_bytes) {
+    const PanelKernels& panels = kernels.panels[static_cast<std::size_t>(type)];
+    const std::size_t panel_bytes = panels.panel_bytes(kColumns);
+    const std::size_t count = std::max<std::size_t>(1, size_bytes / panel_bytes);
+    const std::size_t rows = count * panels.rows;
+    std::vector<std::byte> source(row_bytes(type, panels.rows * kColumns));
+    for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(random_bits(1, i) & 0x3fu);
+    std::vector<std::byte> weights(count * panel_bytes);
+    for (std::size_t i = 0; i < count; ++i) {
+        panels.pack({.weights = source.data(),
+                     .weight_row_bytes = row_bytes(type, kColumns),
+                     .rows = panels.rows,
+                     .columns = kColumns,
+                     .out = weights.data() + i * panel_bytes});
+    }
+    const std::vector<std::byte> plain = quantized(kernels, type, random_floats(tokens * kColumns, 2), kColumns);
+    const std::vector<std::byte> activations = arranged(kernels, type, plain, kColumns, tokens);
+    std::vector<float> out(tokens * rows);
+    const PanelTask task = {.panels = weights.data(),
+                            .panel_bytes = panel_bytes,
+                            .rows = rows,
+                            .columns = kColumns,
+                            .activations = activations.data(),
+                            .activation_row_bytes = activation_row_bytes(traits(type).activation, kColumns),
+                            .tokens = tokens,
+                            .out = out.data(),
+                            .out_stride = rows};
+    for (auto _ : state) {
+        panels.matmul(task);
+        benchmark::ClobberMemory();
+    }
+    const std::size_t operations = 2 * rows * kColumns * tokens;
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(weights.size()));
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(operations));
+}
+
+void register_panels(const Kernels& kernels, DType type) {
+    if (kernels.panels[static_cast<std::size_t>(type)].rows == 0) return;
+    constexpr std::size_t kFromMemory = 96u << 20;
+    constexpr std::size_t kFromSecondCache = 512u << 10;
+    const auto add = [&](const std::string& what, std::size_t tokens, std::size_t size_bytes) {
+        const std::string name = std::string(kernels.level) + "/panels/" + std::string(traits(type).name) + what +
+                                 "/n:" + std::to_string(tokens);
+        benchmark::RegisterBenchmark(name.c_str(), [&kernels, type, tokens, size_bytes](benchmark::State& state) {
+            panel_matmul(state, kernels, type, tokens, size_bytes);
+        })->Unit(benchmark::kMicrosecond);
+    };
+    for (const std::size_t tokens : {1u, 2u, 4u, 8u}) add("/memory", tokens, kFromMemory);
+    add("/cache", 1, kFromSecondCache);
+    for (const std::size_t tokens : {64u, 512u}) add("/cache", tokens, kFromSecondCache);
+}
+
 void attention(benchmark::State& state, const Kernels& kernels, std::size_t group, std::size_t positions) {
     constexpr std::size_t kHeadDim = 128;
     const std::size_t blocks = positions / kKvBlockTokens;
@@ -109,6 +183,7 @@ void register_all() {
                     matmul(state, kernels, type, tokens);
                 })->Unit(benchmark::kMicrosecond);
             }
+            register_panels(kernels, type);
         }
         for (const std::size_t group : {1u, 4u, 8u}) {
             const std::string name = level + "/attention/group:" + std::to_string(group);

@@ -4,7 +4,9 @@
 // After the vocabulary they are written in.
 #include "kernels/simd_float.h"
 #include "kernels/simd_matmul.h"
-// After simd_float.h.
+// After simd_float.h, in this order.
+#include "kernels/simd_attention_tiles.h"
+// After the tiles.
 #include "kernels/simd_attention.h"
 
 #if !defined(__AVX2__) || !defined(__FMA__) || !defined(__F16C__)

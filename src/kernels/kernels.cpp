@@ -17,7 +17,7 @@ namespace hearth {
 
 namespace {
 
-constexpr std::size_t kMaxLevels = 4;
+constexpr std::size_t kMaxLevels = 5;
 
 struct Levels {
     std::array<Kernels, kMaxLevels> tables{};
@@ -35,16 +35,20 @@ struct Levels {
 
 struct ArmFeatures {
     bool dotprod = false;
+    bool fp16fml = false;
     bool i8mm = false;
 };
 
 ArmFeatures detect() {
     ArmFeatures features;
 #if defined(__linux__)
-    constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
-    constexpr unsigned long kInt8Matrix = 1ul << 13;  // HWCAP2_I8MM
+    constexpr unsigned long kDotProduct = 1ul << 20;    // HWCAP_ASIMDDP
+    constexpr unsigned long kHalfProducts = 1ul << 23;  // HWCAP_ASIMDFHM
+    constexpr unsigned long kInt8Matrix = 1ul << 13;    // HWCAP2_I8MM
     features.dotprod = (getauxval(AT_HWCAP) & kDotProduct) != 0;
-    features.i8mm = features.dotprod && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
+    features.fp16fml = features.dotprod && (getauxval(AT_HWCAP) & kHalfProducts) != 0;
+    // Every CPU with int8 matrices multiplies halves into floats as well; the level uses both.
+    features.i8mm = features.fp16fml && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
 #endif
     return features;
 }
@@ -53,6 +57,7 @@ void stack_isa_levels(Levels& levels) {
     levels.stack("neon", install_neon);
     const ArmFeatures features = detect();
     if (features.dotprod) levels.stack("dotprod", install_dotprod);
+    if (features.fp16fml) levels.stack("fp16fml", install_fp16fml);
     if (features.i8mm) levels.stack("i8mm", install_i8mm);
 }
 
