@@ -141,7 +141,7 @@ struct AttentionTileTask {
 using MatmulFn = void (*)(const MatmulTask& task);
 
 struct Kernels {
-    std::string_view level;  // "reference", "neon", "dotprod", "fp16fml", "i8mm", "avx2", "avx512", ...
+    std::string_view level;  // "reference", "neon", "dotprod", "fp16fml", "i8mm", "avx2", "avx512", "amx"
 
     MatmulFn matmul[kDTypeLimit];  // by weight type; null where the type does not exist
     void (*quantize_q8x32)(const float* x, std::size_t n, ActivationBlock32* out);
@@ -186,6 +186,7 @@ void install_fp16fml(Kernels& table);  // over dotprod: attention with FMLAL
 void install_i8mm(Kernels& table);     // over dotprod, and fp16fml where there is one: SMMLA
 void install_avx2(Kernels& table);     // with FMA and F16C
 void install_avx512(Kernels& table);   // over avx2: AVX-512 F, BW, VL, DQ and VNNI
+void install_amx(Kernels& table);      // over avx512: tiles of int8
 
 // Cosines and sines of one position: angles[2i], angles[2i+1] for position * inverse_frequencies[i], times magnitude.
 // Defined in double precision with our own polynomials, so that they are the same bits whatever the C library.

@@ -108,7 +108,6 @@ struct Direct256 {
         const std::size_t blocks = task.columns / kBlock256;
         const std::byte* block = task.panels + panel * task.panel_bytes;
         for (std::size_t b = 0; b < blocks; ++b, block += Type::Layout::kBytes) {
-            prefetch<Type::Layout::kBytes>(block);
             add_block<kTokens, kVectors>(block, x, b, acc);
         }
         for (std::size_t t = 0; t < kTokens; ++t) {
@@ -140,6 +139,7 @@ struct Direct256 {
                 const auto scales = [&](std::size_t p) __attribute__((always_inline)) {
                     return sub_scales<Type>(block, group * Type::kPeriod + j.kIndex, p * kVectorRows);
                 };
+                prefetch<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
                 add_sub_block<Type>(weights, scales, q, isums);
                 for (std::size_t t = 0; t < kTokens; ++t) q[t] += 32;
             });
@@ -173,9 +173,9 @@ struct Gemm256 {
         for (std::size_t p = 0; p < kVectors; ++p) {
             const VectorRows rows = vector_rows(task, vector + p);
             const std::byte* block = rows.panel + column / kBlock256 * Type::Layout::kBytes;
-            prefetch<Type::Layout::kBytes>(block);
             for (std::size_t group = 0; group < 8 / Type::kPeriod; ++group) {
                 unrolled<Type::kPeriod>([&](auto j) __attribute__((always_inline)) {
+                    prefetch<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
                     Ints(&weights)[8][kVectors] = chunk.weights[group * Type::kPeriod + j.kIndex];
                     unrolled<8>([&](auto v) __attribute__((always_inline)) {
                         weights[v.kIndex][p] =

@@ -64,7 +64,7 @@ struct Direct32 {
         for (std::size_t b = 0; b < blocks; ++b) {
             const std::byte* pair = first + b / 2 * Type::Layout::kBytes;
             const std::size_t which = b % 2;
-            if (which == 0) prefetch<Type::Layout::kBytes>(pair);
+            prefetch<Type::Layout::kBytes, 2>(pair, which);
             Floats d[kVectors];
             Floats m[kVectors];
             for (std::size_t p = 0; p < kVectors; ++p) {
@@ -107,7 +107,7 @@ struct Gemm32 {
             const std::byte* first = rows.panel + column / Type::Layout::kColumns * Type::Layout::kBytes;
             for (std::size_t b = 0; b < blocks; ++b) {
                 const std::byte* pair = first + b / 2 * Type::Layout::kBytes;
-                if (b % 2 == 0) prefetch<Type::Layout::kBytes>(pair);
+                prefetch<Type::Layout::kBytes, 2>(pair, b % 2);
                 unrolled<8>([&](auto v) __attribute__((always_inline)) {
                     chunk.weights[b][v.kIndex][p] = Type::template weight<decltype(v)::kIndex>(pair, b % 2, rows.row);
                 });
