@@ -18,7 +18,8 @@ ROOMS = {
     "kv": "base tensor backend",
     "sampling": "base tensor machine text",
     "engine": "base machine tensor gguf text graph backend models kv sampling",
-    "cli": "base machine tensor gguf text graph backend models kv sampling engine kernels",
+    "vm": "base machine",
+    "cli": "base machine tensor gguf text graph backend models kv sampling engine kernels vm",
 }
 LINE_BUDGET = 800
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

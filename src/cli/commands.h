@@ -38,5 +38,6 @@ extern const Command kQuantizeCommand;
 extern const Command kRunCommand;
 extern const Command kTokenizeCommand;
 extern const Command kVersionCommand;
+extern const Command kVmCommand;
 
 }  // namespace hearth

@@ -1,0 +1,158 @@
+// hearth vm verify and bench: every position of a trace against the model, and how fast each way of running is.
+#include "base/clock.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/vm.h"
+#include "cli/vm_source.h"
+#include "vm/interpreter.h"
+#include "vm/speculate.h"
+
+namespace hearth {
+
+namespace {
+
+struct Verified {
+    std::uint64_t positions = 0;
+    double seconds = 0;
+    std::string trace_hash;
+    std::optional<vm::Mismatch> mismatch;
+};
+
+template <typename Number>
+Result<Verified> verify_tokens(const vm::Transformer& transformer, ThreadPool& pool, std::span<const vm::Token> tokens,
+                               Console& console) {
+    const vm::TraceParts parts = TRY(vm::split_trace(tokens));
+    ProgressBar bar(console, "verifying", tokens.size(), ProgressBar::Unit::Items);
+    const double started = monotonic_seconds();
+    vm::TraceVerifier<Number> verifier(transformer, pool);
+    verifier.begin(parts.prompt);
+    Verified result;
+    result.mismatch = verifier.check(parts.generated, [&](std::uint64_t position) {
+        bar.update(position);
+        return !InterruptScope::requested();
+    });
+    if (verifier.stopped()) return Error{ErrorCode::Cancelled, "vm verify: interrupted"};
+    result.positions = result.mismatch ? result.mismatch->position - parts.prompt.size() : parts.generated.size();
+    result.seconds = monotonic_seconds() - started;
+    vm::TraceHash hash;
+    hash.add(tokens);
+    result.trace_hash = hash.text();
+    return result;
+}
+
+Result<std::vector<vm::Token>> trace_to_check(const Arguments& arguments, const vm::Program& program) {
+    if (const std::optional<std::string> path = arguments.text("trace"))
+        return vm::parse_trace(TRY(read_text_file(*path)));
+    std::vector<vm::Token> tokens;
+    TRY(vm::run_native(
+        program, arguments.text("input").value_or(""), TRY(vm_limits(arguments)),
+        [&](std::span<const vm::Token> part) { tokens.insert(tokens.end(), part.begin(), part.end()); }));
+    return tokens;
+}
+
+// A trace is of a program: its prompt must begin with it.
+Status check_prompt(const vm::Program& program, std::span<const vm::Token> tokens) {
+    const std::vector<vm::Token> prompt = vm::prompt_program(program);
+    if (tokens.size() < prompt.size() || !std::equal(prompt.begin(), prompt.end(), tokens.begin())) {
+        return Error{ErrorCode::InvalidModel, "trace: it is of another program"};
+    }
+    return {};
+}
+
+Json rate_json(std::string_view name, std::uint64_t tokens, double seconds) {
+    return Json(Json::Object{{"name", name},
+                             {"tokens", tokens},
+                             {"seconds", seconds},
+                             {"tokens_per_second", seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0}});
+}
+
+}  // namespace
+
+Status vm_verify(const Arguments& arguments, Session& session) {
+    const std::optional<std::string> path = arguments.positional(1);
+    if (!path) return Error{ErrorCode::Usage, "vm verify: of which program? (FILE)"};
+    const InterruptScope interrupts;
+    const vm::Program program = TRY(load_vm_program(*path));
+    const std::vector<vm::Token> tokens = TRY(trace_to_check(arguments, program));
+    TRY(check_prompt(program, tokens));
+    ThreadPool pool(TRY(vm_threads(arguments, session)));
+    const std::unique_ptr<vm::Transformer> transformer = vm::build_transformer(vm_heads(arguments));
+    const bool float64 = arguments.text("engine").value_or("int64") == "float64";
+    const Verified verified = TRY(float64 ? verify_tokens<double>(*transformer, pool, tokens, session.console)
+                                          : verify_tokens<std::int64_t>(*transformer, pool, tokens, session.console));
+    const std::string difference =
+        verified.mismatch ? vm::describe(*verified.mismatch, program, tokens) : std::string();
+    if (arguments.flag("json")) {
+        Json::Object fields{{"positions", verified.positions},
+                            {"mismatches", verified.mismatch ? 1 : 0},
+                            {"seconds", verified.seconds},
+                            {"trace_hash", verified.trace_hash},
+                            {"threads", static_cast<std::uint64_t>(pool.size())}};
+        if (verified.mismatch) fields.emplace_back("mismatch", difference);
+        session.console.print_line(Json(std::move(fields)).dump());
+    } else if (!verified.mismatch) {
+        const double rate = static_cast<double>(verified.positions) / std::max(verified.seconds, 1e-9);
+        session.console.print_line(std::to_string(verified.positions) + " positions verified, 0 mismatches, " +
+                                   format_number(rate / 1000, 0) + "K tok/s, trace " + verified.trace_hash);
+    }
+    if (verified.mismatch) return Error{ErrorCode::Failed, *path + ": mismatch at " + difference};
+    return {};
+}
+
+Status vm_bench(const Arguments& arguments, Session& session) {
+    const std::optional<std::string> path = arguments.positional(1);
+    if (!path) return Error{ErrorCode::Usage, "vm bench: which program? (FILE)"};
+    const vm::Program program = TRY(load_vm_program(*path));
+    const std::string input = arguments.text("input").value_or("");
+    const vm::RunLimits limits = TRY(vm_limits(arguments));
+    ThreadPool pool(TRY(vm_threads(arguments, session)));
+    ThreadPool alone(1);
+    const double build_started = monotonic_seconds();
+    const std::unique_ptr<vm::Transformer> transformer = vm::build_transformer(vm::HeadMode::Auto);
+    const double build_seconds = monotonic_seconds() - build_started;
+    std::vector<vm::Token> tokens;
+    const vm::RunReport native = TRY(vm::run_native(program, input, limits, [&](std::span<const vm::Token> part) {
+        tokens.insert(tokens.end(), part.begin(), part.end());
+    }));
+    Json::Array rows;
+    rows.push_back(rate_json("native interpreter with trace (no model)", native.tokens, native.seconds));
+    const double plain_started = monotonic_seconds();
+    vm::Interpreter plain(program, input);
+    plain.run(~std::uint64_t{0});
+    rows.push_back(
+        rate_json("native interpreter without trace (no model)", native.tokens, monotonic_seconds() - plain_started));
+    const vm::RunReport int64 = TRY(vm::PreparedProgram<std::int64_t>(*transformer, program).generate(input, limits));
+    rows.push_back(rate_json("generate int64", int64.tokens, int64.seconds));
+    const vm::RunReport float64 = TRY(vm::PreparedProgram<double>(*transformer, program).generate(input, limits));
+    rows.push_back(rate_json("generate float64", float64.tokens, float64.seconds));
+    const Verified one = TRY(verify_tokens<std::int64_t>(*transformer, alone, tokens, session.console));
+    rows.push_back(rate_json("verify int64, 1 thread", one.positions, one.seconds));
+    const Verified all = TRY(verify_tokens<std::int64_t>(*transformer, pool, tokens, session.console));
+    const std::string threads = std::to_string(pool.size()) + " threads";
+    rows.push_back(rate_json("verify int64, " + threads, all.positions, all.seconds));
+    const vm::RunReport drafted = TRY(vm::run_speculatively<std::int64_t>(*transformer, program, input, limits, pool));
+    rows.push_back(rate_json("speculate int64, " + threads, drafted.tokens, drafted.seconds));
+    const std::string hash = native.trace_hash.text();
+    const bool same = int64.trace_hash.text() == hash && float64.trace_hash.text() == hash &&
+                      drafted.trace_hash.text() == hash && !one.mismatch && !all.mismatch;
+    if (arguments.flag("json")) {
+        session.console.print_line(Json(Json::Object{{"build_seconds", build_seconds},
+                                                     {"trace_hash", hash},
+                                                     {"equal", same},
+                                                     {"rows", std::move(rows)}})
+                                       .dump());
+    } else {
+        session.console.print_line("model built in " + format_number(build_seconds * 1000, 1) + " ms; trace " + hash +
+                                   (same ? ", the same every way" : ", NOT the same every way"));
+        for (const Json& row : rows) {
+            session.console.print_line(format_number(*row.find("tokens_per_second")->as_double() / 1e6, 3) +
+                                       " M tok/s  " + *row.find("name")->as_string());
+        }
+    }
+    if (!same) return Error{ErrorCode::Failed, "vm bench: the traces differ"};
+    return {};
+}
+
+}  // namespace hearth

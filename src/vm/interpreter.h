@@ -1,0 +1,92 @@
+// The machine run directly: the oracle of what the model must say, and the cheap proposer of its traces.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vm/program.h"
+
+namespace hearth::vm {
+
+class Interpreter {
+public:
+    enum class State : std::uint8_t { Running, Halted, Trapped };
+
+    // `program` must outlive the interpreter; it and the input must have been checked.
+    Interpreter(const Program& program, std::string_view input);
+
+    // Executes whole instructions and appends their tokens to `trace` until it has at least `want` tokens or the
+    // program stops. The prompt is not part of the trace.
+    State run_traced(std::vector<Token>& trace, std::size_t want);
+    // The same without a trace, at most `instructions` of them.
+    State run(std::uint64_t instructions);
+
+    State state() const { return state_; }
+    TrapKind trap() const { return trap_; }
+    std::uint32_t pc() const { return pc_; }  // of the next instruction, or of the one that stopped
+    std::uint64_t instruction_count() const { return count_; }
+    const std::string& output() const { return output_; }
+
+private:
+    struct Frame {
+        std::uint32_t pc;
+        std::uint32_t frame;
+    };
+    struct NoTrace;
+    struct Trace;
+
+    template <typename Sink>
+    void step(Sink& sink);
+    template <typename Sink>
+    void arithmetic(const Instruction& instruction, Sink& sink);
+    template <typename Sink>
+    void divide(const Instruction& instruction, Sink& sink);
+    template <typename Sink>
+    void shift(const Instruction& instruction, Sink& sink);
+    template <typename Sink>
+    void load(const Instruction& instruction, Sink& sink);
+    template <typename Sink>
+    void store(const Instruction& instruction, Sink& sink);
+    template <typename Sink>
+    void call(std::uint32_t target, std::uint32_t advance, Sink& sink);
+    template <typename Sink>
+    void leave(Sink& sink);
+    template <typename Sink>
+    void branch(bool taken, std::uint32_t target, Sink& sink);
+    template <typename Sink>
+    void stop(TrapKind kind, Sink& sink);
+    template <typename Sink>
+    void finish32(std::uint32_t d, std::uint32_t value, Sink& sink);  // a result of free length
+    template <typename Sink>
+    void finish64(std::uint32_t d, std::uint64_t value, Sink& sink);
+
+    std::uint64_t read(std::uint32_t field) const {
+        return field < kAbsolute ? frames_[frame_ - kFirstFrame + field] : absolute_[field - kAbsolute];
+    }
+    std::uint32_t low(std::uint32_t field) const { return static_cast<std::uint32_t>(read(field)); }
+    void write(std::uint32_t field, std::uint64_t value) {
+        (field < kAbsolute ? frames_[frame_ - kFirstFrame + field] : absolute_[field - kAbsolute]) = value;
+    }
+    std::uint64_t memory_limit() const {
+        return std::min<std::uint64_t>(absolute_[kMemoryPagesSlot], kMaxPages) * kPageBytes;
+    }
+    bool reserve_memory(std::uint64_t end);
+
+    const Program* program_;
+    std::vector<std::uint64_t> absolute_;
+    std::vector<std::uint64_t> frames_;
+    std::vector<Frame> calls_;
+    std::vector<std::uint8_t> memory_;  // grows to what was written; the rest reads as zero
+    std::vector<std::uint8_t> table_;
+    std::uint32_t pc_ = 0;
+    std::uint32_t frame_ = kFirstFrame;
+    std::uint64_t count_ = 0;
+    State state_ = State::Running;
+    TrapKind trap_ = TrapKind::Unreachable;
+    std::string output_;
+};
+
+}  // namespace hearth::vm
