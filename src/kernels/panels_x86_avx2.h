@@ -17,7 +17,8 @@ using Ints = __m256i;
 using Floats = __m256;
 
 inline constexpr std::size_t kVectorRows = 8;
-inline constexpr bool kSignedBytes = true;  // types with integers beyond +-31 keep their sign (PSIGNB)
+inline constexpr std::size_t kDirectTokens = 4;  // that share weights as they come from memory
+inline constexpr bool kSignedBytes = true;       // types with integers beyond +-31 keep their sign (PSIGNB)
 
 [[gnu::always_inline]] inline Ints load_ints(const void* from) {
     return _mm256_loadu_si256(static_cast<const __m256i*>(from));

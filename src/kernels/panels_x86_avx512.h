@@ -17,6 +17,7 @@ using Ints = __m512i;
 using Floats = __m512;
 
 inline constexpr std::size_t kVectorRows = 16;
+inline constexpr std::size_t kDirectTokens = 8;  // that share weights as they come from memory
 inline constexpr bool kSignedBytes = false;
 
 [[gnu::always_inline]] inline Ints load_ints(const void* from) {

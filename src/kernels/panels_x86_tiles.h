@@ -33,7 +33,7 @@ inline constexpr std::size_t kPanelVectors = x86::kPanelRows / kVectorRows;
 // hide the latency of a product.
 inline constexpr std::size_t kGemmVectors = 2;
 inline constexpr std::size_t kTileTokens = 4;
-inline constexpr std::size_t kGemmTokens = 8;      // from this many on unpacking first pays
+inline constexpr std::size_t kGemmTokens = kDirectTokens == 8 ? 9 : 8;  // from this many on unpacking first pays
 inline constexpr std::size_t kScratchTokens = 64;  // that share unpacked weights where the last rows are not whole
 inline constexpr std::size_t kPrefetchBytes = 6144;
 
@@ -57,6 +57,7 @@ template <std::size_t kBytes, std::size_t kParts>
 }
 
 inline void store_rows(const PanelTask& task, std::size_t vector, std::size_t token, Floats values) {
+    if (token >= task.tokens) return;
     const std::size_t first = vector * kVectorRows;
     float* out = task.out + token * task.out_stride + first;
     if (first + kVectorRows <= task.rows) return store_floats(out, values);
@@ -67,25 +68,33 @@ inline void store_rows(const PanelTask& task, std::size_t vector, std::size_t to
 
 template <typename Activations>
 [[gnu::always_inline]] inline const Activations* activation_row(const PanelTask& task, std::size_t token) {
+    if (token >= task.tokens) token = task.tokens - 1;
     return reinterpret_cast<const Activations*>(task.activations + token * task.activation_row_bytes);
 }
 
-// Few tokens: panel by panel, up to four tokens at a time. Tile::run<tokens>(task, panel, first token)
+// Few tokens: panel by panel. Tile::run<tokens>(task, panel, first token); one that goes past the last token repeats it
+// and leaves it out of the results.
+template <typename Tile>
+inline std::size_t run_tile(const PanelTask& task, std::size_t panel, std::size_t token) {
+    const std::size_t left = task.tokens - token;
+    if constexpr (kDirectTokens == 8) {
+        if (left >= 7) return Tile::template run<8>(task, panel, token), 8;
+        if (left >= 5) return Tile::template run<6>(task, panel, token), 6;
+    }
+    const std::size_t count = left == 5 || left == 6 ? 3 : left < 4 ? left : 4;  // no token left alone
+    switch (count) {
+        case 4: Tile::template run<4>(task, panel, token); break;
+        case 3: Tile::template run<3>(task, panel, token); break;
+        case 2: Tile::template run<2>(task, panel, token); break;
+        default: Tile::template run<1>(task, panel, token); break;
+    }
+    return count;
+}
 template <typename Tile>
 inline void run_direct(const PanelTask& task, std::size_t first_panel) {
     for (std::size_t panel = first_panel; panel * x86::kPanelRows < task.rows; ++panel) {
         std::size_t token = 0;
-        while (token < task.tokens) {
-            const std::size_t left = task.tokens - token;
-            const std::size_t count = left == 5 || left == 6 ? 3 : left < 4 ? left : 4;  // no token left alone
-            switch (count) {
-                case 4: Tile::template run<4>(task, panel, token); break;
-                case 3: Tile::template run<3>(task, panel, token); break;
-                case 2: Tile::template run<2>(task, panel, token); break;
-                default: Tile::template run<1>(task, panel, token); break;
-            }
-            token += count;
-        }
+        while (token < task.tokens) token += run_tile<Tile>(task, panel, token);
     }
 }
 
