@@ -1,7 +1,9 @@
-// Kernels by level: matmul at one token (bytes per second of weights is what counts) and at 64 (GOP/s), and attention.
-// Run one level or type with --benchmark_filter, e.g. 'dotprod/Q4_K'.
+// Kernels by level: matmul at one token (bytes per second of weights is what counts) and at 64 (GOP/s), the same over
+// packed weights, and attention of one token and of 64. Run one level or type with --benchmark_filter, e.g.
+// 'dotprod/Q4_K' or 'i8mm/panels/'.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -64,26 +66,114 @@ void matmul(benchmark::State& state, const Kernels& kernels, DType type, std::si
                                                  benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void attention(benchmark::State& state, const Kernels& kernels, std::size_t group, std::size_t positions) {
-    constexpr std::size_t kHeadDim = 128;
-    const std::size_t blocks = positions / kKvBlockTokens;
-    const std::size_t block_bytes = kKvBlockTokens * kHeadDim * 2 * 2;
-    std::vector<std::byte> pool(blocks * block_bytes);
-    const std::vector<float> kv = random_floats(pool.size() / 2, 3);
-    kernels.to_f16(kv.data(), kv.size(), reinterpret_cast<Half*>(pool.data()));
-    std::vector<std::uint32_t> table(blocks);
-    for (std::size_t i = 0; i < blocks; ++i) table[i] = static_cast<std::uint32_t>(i);
-    const std::vector<float> query = random_floats(group * kHeadDim, 4);
-    std::vector<float> out(group * kHeadDim);
+// Rows as they are for one token, in tiles for more.
+std::vector<std::byte> arranged(const Kernels& kernels, DType type, const std::vector<std::byte>& rows,
+                                std::size_t columns, std::size_t tokens) {
+    if (tokens == 1 || kernels.tile_tokens == 1) return rows;
+    const ActivationFormat format = traits(type).activation;
+    const std::size_t bytes = activation_row_bytes(format, columns);
+    const auto tile = format == ActivationFormat::Q8x32 ? kernels.tile_q8x32 : kernels.tile_q8x256;
+    std::vector<std::byte> out((tokens + kernels.tile_tokens - 1) / kernels.tile_tokens * kernels.tile_tokens * bytes);
+    for (std::size_t t = 0; t < tokens; t += kernels.tile_tokens) {
+        tile({.rows = rows.data() + t * bytes,
+              .row_bytes = bytes,
+              .tokens = std::min(kernels.tile_tokens, tokens - t),
+              .columns = columns,
+              .out = out.data() + t * bytes});
+    }
+    return out;
+}
+
+// Matmul over packed weights of about `size_bytes`: far above the last cache to measure memory, or small enough for
+// the second.
+void panel_matmul(benchmark::State& state, const Kernels& kernels, DType type, std::size_t tokens,
+                  std::size_t size_bytes) {
+    const PanelKernels& panels = kernels.panels[static_cast<std::size_t>(type)];
+    const std::size_t panel_bytes = panels.panel_bytes(kColumns);
+    const std::size_t count = std::max<std::size_t>(1, size_bytes / panel_bytes);
+    const std::size_t rows = count * panels.rows;
+    std::vector<std::byte> source(row_bytes(type, panels.rows * kColumns));
+    for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(random_bits(1, i) & 0x3fu);
+    std::vector<std::byte> weights(count * panel_bytes);
+    for (std::size_t i = 0; i < count; ++i) {
+        panels.pack({.weights = source.data(),
+                     .weight_row_bytes = row_bytes(type, kColumns),
+                     .rows = panels.rows,
+                     .columns = kColumns,
+                     .out = weights.data() + i * panel_bytes});
+    }
+    const std::vector<std::byte> plain = quantized(kernels, type, random_floats(tokens * kColumns, 2), kColumns);
+    const std::vector<std::byte> activations = arranged(kernels, type, plain, kColumns, tokens);
+    std::vector<float> out(tokens * rows);
+    const PanelTask task = {.panels = weights.data(),
+                            .panel_bytes = panel_bytes,
+                            .rows = rows,
+                            .columns = kColumns,
+                            .activations = activations.data(),
+                            .activation_row_bytes = activation_row_bytes(traits(type).activation, kColumns),
+                            .tokens = tokens,
+                            .out = out.data(),
+                            .out_stride = rows};
+    for (auto _ : state) {
+        panels.matmul(task);
+        benchmark::ClobberMemory();
+    }
+    const std::size_t operations = 2 * rows * kColumns * tokens;
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(weights.size()));
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(operations));
+}
+
+void register_panels(const Kernels& kernels, DType type) {
+    if (kernels.panels[static_cast<std::size_t>(type)].rows == 0) return;
+    constexpr std::size_t kFromMemory = 96u << 20;
+    constexpr std::size_t kFromSecondCache = 512u << 10;
+    const auto add = [&](const std::string& what, std::size_t tokens, std::size_t size_bytes) {
+        const std::string name = std::string(kernels.level) + "/panels/" + std::string(traits(type).name) + what +
+                                 "/n:" + std::to_string(tokens);
+        benchmark::RegisterBenchmark(name.c_str(), [&kernels, type, tokens, size_bytes](benchmark::State& state) {
+            panel_matmul(state, kernels, type, tokens, size_bytes);
+        })->Unit(benchmark::kMicrosecond);
+    };
+    for (const std::size_t tokens : {1u, 2u, 4u, 8u}) add("/memory", tokens, kFromMemory);
+    add("/cache", 1, kFromSecondCache);
+    for (const std::size_t tokens : {64u, 512u}) add("/cache", tokens, kFromSecondCache);
+}
+
+// One KV head's blocks, its positions all written.
+struct KvHead {
+    std::size_t head_dim;
+    std::size_t block_bytes;
+    std::vector<std::byte> pool;
+    std::vector<std::uint32_t> table;
+
+    KvHead(const Kernels& kernels, std::size_t dim, std::size_t positions)
+        : head_dim(dim), block_bytes(kKvBlockTokens * dim * 2 * 2), pool(positions / kKvBlockTokens * block_bytes) {
+        const std::vector<float> kv = random_floats(pool.size() / 2, 3);
+        kernels.to_f16(kv.data(), kv.size(), reinterpret_cast<Half*>(pool.data()));
+        for (std::size_t i = 0; i < positions / kKvBlockTokens; ++i) table.push_back(static_cast<std::uint32_t>(i));
+    }
+};
+
+// 4 * head_dim operations for each query and visible key.
+void count_attention(benchmark::State& state, std::size_t queries, std::size_t positions, std::size_t head_dim) {
+    state.counters["GFLOP/s"] = benchmark::Counter(4e-9 * static_cast<double>(queries * positions * head_dim),
+                                                   benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void attention(benchmark::State& state, const Kernels& kernels, std::size_t head_dim, std::size_t group,
+               std::size_t positions) {
+    const KvHead kv(kernels, head_dim, positions);
+    const std::vector<float> query = random_floats(group * head_dim, 4);
+    std::vector<float> out(group * head_dim);
     const AttentionTask task = {.query = query.data(),
                                 .out = out.data(),
                                 .group = group,
-                                .head_dim = kHeadDim,
-                                .pool = pool.data(),
-                                .block_table = table.data(),
-                                .block_bytes = block_bytes,
+                                .head_dim = head_dim,
+                                .pool = kv.pool.data(),
+                                .block_table = kv.table.data(),
+                                .block_bytes = kv.block_bytes,
                                 .key_offset = 0,
-                                .value_offset = block_bytes / 2,
+                                .value_offset = kv.block_bytes / 2,
                                 .first = 0,
                                 .last = positions - 1,
                                 .scale = 0.088f};
@@ -91,9 +181,36 @@ void attention(benchmark::State& state, const Kernels& kernels, std::size_t grou
         kernels.attention(task);
         benchmark::ClobberMemory();
     }
-    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(pool.size()));
-    state.counters["GFLOP/s"] = benchmark::Counter(4e-9 * static_cast<double>(group * positions * kHeadDim),
-                                                   benchmark::Counter::kIsIterationInvariantRate);
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kv.pool.size()));
+    count_attention(state, group, positions, head_dim);
+}
+
+// The last `tokens` positions of a context as one tile.
+void attention_tile(benchmark::State& state, const Kernels& kernels, std::size_t head_dim, std::size_t group,
+                    std::size_t tokens, std::size_t positions) {
+    const KvHead kv(kernels, head_dim, positions);
+    const std::vector<float> query = random_floats(tokens * group * head_dim, 4);
+    std::vector<float> out(query.size());
+    const AttentionTileTask task = {.query = query.data(),
+                                    .query_stride = group * head_dim,
+                                    .out = out.data(),
+                                    .out_stride = group * head_dim,
+                                    .tokens = tokens,
+                                    .group = group,
+                                    .head_dim = head_dim,
+                                    .pool = kv.pool.data(),
+                                    .block_table = kv.table.data(),
+                                    .block_bytes = kv.block_bytes,
+                                    .key_offset = 0,
+                                    .value_offset = kv.block_bytes / 2,
+                                    .position = positions - tokens,
+                                    .window = 0,
+                                    .scale = 0.088f};
+    for (auto _ : state) {
+        kernels.attention_tile(task);
+        benchmark::ClobberMemory();
+    }
+    count_attention(state, tokens * group, positions - tokens / 2, head_dim);
 }
 
 void register_all() {
@@ -109,12 +226,21 @@ void register_all() {
                     matmul(state, kernels, type, tokens);
                 })->Unit(benchmark::kMicrosecond);
             }
+            register_panels(kernels, type);
         }
-        for (const std::size_t group : {1u, 4u, 8u}) {
-            const std::string name = level + "/attention/group:" + std::to_string(group);
-            benchmark::RegisterBenchmark(name.c_str(), [&kernels, group](benchmark::State& state) {
-                attention(state, kernels, group, 2048);
-            })->Unit(benchmark::kMicrosecond);
+        for (const std::size_t head_dim : {64u, 128u}) {
+            for (const std::size_t group : {1u, 3u, 4u, 8u}) {
+                const std::string shape = "/dim:" + std::to_string(head_dim) + "/group:" + std::to_string(group);
+                benchmark::RegisterBenchmark((level + "/attention" + shape).c_str(), [&kernels, head_dim,
+                                                                                      group](benchmark::State& state) {
+                    attention(state, kernels, head_dim, group, 2048);
+                })->Unit(benchmark::kMicrosecond);
+                benchmark::RegisterBenchmark((level + "/attention_tile" + shape + "/tokens:64").c_str(),
+                                             [&kernels, head_dim, group](benchmark::State& state) {
+                                                 attention_tile(state, kernels, head_dim, group, 64, 2048);
+                                             })
+                    ->Unit(benchmark::kMicrosecond);
+            }
         }
     }
 }

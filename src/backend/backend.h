@@ -14,7 +14,7 @@
 
 namespace hearth {
 
-inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::Quantize) + 1;
+inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::ChunkMaxima) + 1;
 
 // What each kind of operation has cost since profiling was turned on.
 struct OpCost {

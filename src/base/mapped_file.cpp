@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -48,7 +49,18 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     if (address == MAP_FAILED) return errno_error(ErrorCode::OutOfResources, path);
     file.data_ = static_cast<const std::byte*>(address);
     file.size_bytes_ = size_bytes;
+    file.modified_ns_ = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
     return file;
+}
+
+void MappedFile::forget(std::span<const std::byte> bytes) const {
+    const auto address = [](const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at); };
+    const std::uintptr_t first = std::max(address(bytes.data()), address(data_));
+    const std::uintptr_t last = std::min(address(bytes.data() + bytes.size()), address(data_ + size_bytes_));
+    const std::uintptr_t page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const std::uintptr_t begin = (first + page - 1) / page * page;
+    const std::uintptr_t end = last / page * page;
+    if (begin < end) ::madvise(const_cast<std::byte*>(data_) + (begin - address(data_)), end - begin, MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -22,14 +23,21 @@ public:
     ~MappedFile();
 
     std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
+    std::int64_t modified_ns() const { return modified_ns_; }  // since 1970, when it was opened
+
+    // Gives the memory of these bytes back to the system; they are read from the file again when looked at. Bytes
+    // outside this file are left alone.
+    void forget(std::span<const std::byte> bytes) const;
 
 private:
     void swap(MappedFile& other) noexcept {
         std::swap(data_, other.data_);
         std::swap(size_bytes_, other.size_bytes_);
+        std::swap(modified_ns_, other.modified_ns_);
     }
     const std::byte* data_ = nullptr;
     std::size_t size_bytes_ = 0;
+    std::int64_t modified_ns_ = 0;
 };
 
 // Whole small text or binary file, at most `limit_bytes`.

@@ -44,6 +44,12 @@ Result<Reservation> Reservation::create(std::size_t size_bytes) {
     return reservation;
 }
 
+void Reservation::prefer_large_pages() {
+#if defined(MADV_HUGEPAGE)
+    if (data_ != nullptr) ::madvise(data_, size_bytes_, MADV_HUGEPAGE);
+#endif
+}
+
 Reservation::~Reservation() {
     if (data_ != nullptr) ::munmap(data_, size_bytes_);
 }

@@ -51,6 +51,9 @@ public:
     const std::byte* data() const { return data_; }
     std::size_t size_bytes() const { return size_bytes_; }
 
+    // Asks for large pages, for memory that is read in long runs. A wish: the system may not have them.
+    void prefer_large_pages();
+
 private:
     void swap(Reservation& other) noexcept {
         std::swap(data_, other.data_);

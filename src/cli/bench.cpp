@@ -140,6 +140,7 @@ constexpr Option kOptions[] = {{.name = "prompt",
                                 .default_text = "5"},
                                kThreadsOption,
                                kIsaOption,
+                               kPackOption,
                                {.name = "against",
                                 .kind = ValueKind::File,
                                 .value_name = "PATH",
@@ -195,7 +196,7 @@ Result<std::vector<BenchTest>> fitting_tests(const BenchPlan& plan, const std::s
 }
 
 Result<std::shared_ptr<Engine>> load_for(std::span<const BenchTest> tests, const std::string& path,
-                                         EngineOptions options) {
+                                         EngineOptions options, Console& console) {
     const auto blocks_for = [](std::size_t positions) { return positions / kKvBlockTokens + 2; };
     std::size_t batch_blocks = 0;
     for (const BenchTest& test : tests) {
@@ -204,7 +205,7 @@ Result<std::shared_ptr<Engine>> load_for(std::span<const BenchTest> tests, const
     }
     options.kv_blocks = blocks_for(options.context) + batch_blocks;
     options.wanted_rows = kBatchLimit;
-    return Engine::load(path, options);
+    return load_engine(path, options, console);
 }
 
 // Ours and the peer's repetitions take turns, so that whatever else the machine does meets both.
@@ -249,7 +250,7 @@ Status run_bench(const Arguments& arguments, Session& session) {
     const Catalogue catalogue = TRY(Catalogue::load(session.environment));
     const std::string path = TRY(resolve_model(session.environment, catalogue, *arguments.positional(0)));
     const std::vector<BenchTest> tests = TRY(fitting_tests(request.plan, path, console));
-    const std::shared_ptr<Engine> engine = TRY(load_for(tests, path, request.engine));
+    const std::shared_ptr<Engine> engine = TRY(load_for(tests, path, request.engine, session.console));
     const std::size_t threads = engine->threads();
     const std::string warning = busy_warning();
     const InterruptScope interrupts;

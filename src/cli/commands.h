@@ -28,9 +28,11 @@ int run_program(std::span<const std::string> words, Session& session);
 
 extern const Command kBenchCommand;
 extern const Command kCompletionCommand;
+extern const Command kDoctorCommand;
 extern const Command kHelpCommand;
 extern const Command kInspectCommand;
 extern const Command kPerplexityCommand;
+extern const Command kPlanCommand;
 extern const Command kPullCommand;
 extern const Command kQuantizeCommand;
 extern const Command kRunCommand;

@@ -13,6 +13,7 @@ struct Environment {
     bool no_color = false;     // NO_COLOR
 
     std::string models_folder() const { return home + "/models"; }
+    std::string packs_folder() const { return home + "/packs"; }  // weights as this machine's kernels like them
     std::string downloads_folder() const { return home + "/downloads"; }
 };
 

@@ -85,9 +85,9 @@ Result<Generation> generate(Sequence& sequence, std::span<const TokenId> prompt,
         return wanted;
     };
     for (;;) {
-        const std::span<const float> row = logits->row(logits->rows() - 1);
+        const LogitRow row = logits->sampler_row(logits->rows() - 1);
         const SampledToken sampled = TRY(sequence.sample(row));
-        result.logits_hash = hash_bytes(std::as_bytes(row), result.logits_hash);
+        if (options.hash_logits) result.logits_hash = hash_bytes(std::as_bytes(row.logits), result.logits_hash);
         if (tokenizer.ends_generation(sampled.token)) {
             result.reason = StopReason::End;
             break;

@@ -25,12 +25,13 @@ std::string_view name_of(StopReason reason);
 struct GenerateOptions {
     std::size_t max_tokens = 0;  // 0: until the context is full
     std::size_t chunk = 0;       // prompt rows per step; 0: what a step takes
+    bool hash_logits = false;    // costs as much as reading every logit once more
 };
 
 struct Generation {
     std::vector<TokenId> tokens;  // without the one that ends an answer
     std::string text;
-    std::uint64_t logits_hash = 0;  // chained over the logits of every step a token was drawn from
+    std::uint64_t logits_hash = 0;  // when asked for: chained over the logits of every step a token was drawn from
     std::size_t prompt_tokens = 0;
     std::size_t cached_tokens = 0;  // of these, not computed again
     double prompt_seconds = 0;

@@ -3,42 +3,13 @@
 
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/wrapped.h"
 
 namespace hearth {
 
 namespace {
 
-constexpr std::size_t kWidth = 88;
-
-// Breaks `text` at spaces; lines after the first get `indent`.
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
-    std::string out;
-    std::size_t column = indent;
-    bool line_begins = true;
-    while (!text.empty()) {
-        const std::size_t space = std::min(text.find_first_of(" \n"), text.size());
-        const std::string_view word = text.substr(0, space);
-        if (!line_begins && column + 1 + word.size() > width) {
-            out += "\n" + std::string(indent, ' ');
-            column = indent;
-            line_begins = true;
-        }
-        if (!line_begins) {
-            out += " ";
-            ++column;
-        }
-        out += word;
-        column += word.size();
-        line_begins = false;
-        if (space < text.size() && text[space] == '\n') {
-            out += "\n" + std::string(indent, ' ');
-            column = indent;
-            line_begins = true;
-        }
-        text.remove_prefix(std::min(space + 1, text.size()));
-    }
-    return out;
-}
+constexpr std::size_t kWidth = 80;
 
 std::string usage_of(const Command& command) {
     std::string usage = "hearth " + std::string(command.name);
@@ -114,7 +85,7 @@ std::string program_help(const Console& console) {
     out += title("Usage") + "  hearth COMMAND [ARGUMENTS]\n\n" + title("Commands");
     for (const Command& command : commands()) out += list_line(command.name, command.summary, 14);
     out += "\n" + title("First steps");
-    out += "  hearth run                        chat with the default model (fetched on first use)\n";
+    out += "  hearth run                        chat with the default model, fetched once\n";
     out += "  hearth run smollm2-135m \"Hello!\"  one answer\n";
     out += "  hearth inspect machine            what Hearth sees of this computer\n";
     out += "  hearth help COMMAND               a command's options and examples\n\n";

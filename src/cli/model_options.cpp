@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "machine/bandwidth.h"
+#include "machine/machine.h"
 #include "machine/thread_pool.h"
 
 namespace hearth {
@@ -23,6 +24,13 @@ Result<std::pair<TokenId, float>> parse_bias(const std::string& text) {
     return std::pair<TokenId, float>(static_cast<TokenId>(token), bias);
 }
 
+Result<PackMode> parse_pack_mode(const std::string& text) {
+    if (text == "auto") return PackMode::Auto;
+    if (text == "memory") return PackMode::Memory;
+    if (text == "off") return PackMode::Off;
+    return Error{ErrorCode::Usage, "--pack: '" + text + "' is none of auto, memory, off"};
+}
+
 }  // namespace
 
 Result<std::size_t> threads_option(const Arguments& arguments, const Environment& environment) {
@@ -37,7 +45,26 @@ Result<EngineOptions> engine_options(const Arguments& arguments, const Environme
     options.isa = arguments.text("isa").value_or(environment.isa);
     options.context = static_cast<std::size_t>(TRY(arguments.whole("ctx", 1, kContextLimit)).value_or(0));
     if (arguments.flag("eager")) options.execution = Execution::Eager;
+    options.pack = TRY(parse_pack_mode(arguments.text("pack").value_or("auto")));
+    options.pack_folder = environment.packs_folder();
     return options;
+}
+
+Result<std::shared_ptr<Engine>> load_engine(const std::string& path, EngineOptions options, Console& console) {
+    ProgressBar bar(console, "packing", 1, ProgressBar::Unit::Bytes);
+    options.pack_progress = [&bar](std::size_t done, std::size_t total) {
+        bar.set_total(total);
+        bar.update(done);
+    };
+    std::shared_ptr<Engine> engine = TRY(Engine::load(path, options));
+    bar.clear();
+    if (const std::string& reason = engine->packed().reason(); !reason.empty()) {
+        const bool slower = engine->packed().outcome() == PackOutcome::Unpacked;
+        console.note(console.for_error(Style::Dim, std::string(slower ? "weights are not packed, which is slower: "
+                                                                      : "packed weights are not kept: ") +
+                                                       reason));
+    }
+    return engine;
 }
 
 Result<SamplingOptions> sampling_options(const Arguments& arguments) {
@@ -62,7 +89,7 @@ Result<SamplingOptions> sampling_options(const Arguments& arguments) {
 
 double measure_roof(std::size_t threads) {
     ThreadPool pool(threads);
-    return measure_read_bandwidth(pool);
+    return measure_read_bandwidth(pool, bytes_beyond_caches(detect_machine().topology));
 }
 
 }  // namespace hearth

@@ -28,12 +28,23 @@ inline constexpr Option kEagerOption = {
     .help = "Compute node by node instead of replaying the compiled plan (same bits).",
     .visibility = Visibility::Hidden};
 
+inline constexpr Option kPackOption = {
+    .name = "pack",
+    .kind = ValueKind::Text,
+    .value_name = "HOW",
+    .help =
+        "Weights rearranged for this CPU: auto keeps them in a file for the next start, memory keeps no file, off "
+        "computes with the model file as it is.",
+    .default_text = "auto"};
+
 inline constexpr std::size_t kContextLimit = std::size_t{1} << 24;
 
 // --threads (or HEARTH_CPU_THREADS); 0: not given.
 Result<std::size_t> threads_option(const Arguments& arguments, const Environment& environment);
-// --threads, --isa, --ctx and --eager, those the command has.
+// --threads, --isa, --ctx, --pack and --eager, those the command has.
 Result<EngineOptions> engine_options(const Arguments& arguments, const Environment& environment);
+// Loads with a progress bar while weights are packed, and says on standard error when they could not be.
+Result<std::shared_ptr<Engine>> load_engine(const std::string& path, EngineOptions options, Console& console);
 // The sampling options; ranges that need the vocabulary are checked by SamplingOptions::validate.
 Result<SamplingOptions> sampling_options(const Arguments& arguments);
 

@@ -101,6 +101,7 @@ constexpr Option kOptions[] = {{.name = "file",
                                 .default_text = "all"},
                                kThreadsOption,
                                kIsaOption,
+                               kPackOption,
                                kEagerOption};
 constexpr Example kExamples[] = {
     {"hearth perplexity smollm2-135m -f wiki.test.raw", "The figure other engines quote for this text."},
@@ -117,8 +118,8 @@ Status run_perplexity(const Arguments& arguments, Session& session) {
     const std::string text = TRY(read_text_file(*file));
     const Catalogue catalogue = TRY(Catalogue::load(session.environment));
     options.context = window;
-    const std::shared_ptr<Engine> engine =
-        TRY(Engine::load(TRY(resolve_model(session.environment, catalogue, *arguments.positional(0))), options));
+    const std::shared_ptr<Engine> engine = TRY(
+        load_engine(TRY(resolve_model(session.environment, catalogue, *arguments.positional(0))), options, console));
     const std::vector<TokenId> tokens = engine->tokenizer().encode(text, AddSpecial::Yes, ParseSpecial::No);
     if (tokens.size() < 2 * window) {
         return Error{ErrorCode::Usage, *file + ": has " + std::to_string(tokens.size()) + " tokens, " +

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -73,13 +74,13 @@ Status run_quantize(const Arguments& arguments, Session& session) {
     const double started = monotonic_seconds();
     std::uint64_t before = 0;
     std::uint64_t after = 0;
+    std::map<std::string, std::size_t> warnings;  // and how many tensors each is about
     ProgressBar bar(console, "quantizing", in.tensors().size(), ProgressBar::Unit::Items);
     const QuantizeProgress progress = [&](const QuantizeEvent& event) {
         before += event.bytes_before;
         after += event.bytes_after;
         if (!event.warning.empty()) {
-            bar.clear();
-            console.note(std::string(event.name) + ": " + std::string(event.warning));
+            ++warnings[std::string(event.warning) + " (now " + std::string(traits(event.to).name) + ")"];
         }
         bar.set_note(std::string(event.name));
         bar.update(event.index + 1);
@@ -87,6 +88,9 @@ Status run_quantize(const Arguments& arguments, Session& session) {
     };
     TRY(quantize_model(in, out_path, options, progress));
     bar.clear();
+    for (const auto& [warning, tensors] : warnings) {
+        console.note(std::to_string(tensors) + (tensors == 1 ? " tensor: " : " tensors: ") + warning);
+    }
     const double seconds = monotonic_seconds() - started;
     if (arguments.flag("json")) {
         console.print_line(Json(Json::Object{{"in", in_path},

@@ -100,6 +100,7 @@ constexpr Option kOptions[] = {
      .default_text = "the model's, at most 8192"},
     kThreadsOption,
     kIsaOption,
+    kPackOption,
     {.name = "chunk",
      .kind = ValueKind::Whole,
      .value_name = "N",
@@ -214,6 +215,7 @@ Status run_run(const Arguments& arguments, Session& session) {
     SamplingOptions sampling = TRY(sampling_options(arguments));
     GenerateOptions generation;
     generation.max_tokens = static_cast<std::size_t>(TRY(arguments.whole("max-tokens", 1, kContextLimit)).value_or(0));
+    generation.hash_logits = arguments.flag("json");
     generation.chunk = static_cast<std::size_t>(TRY(arguments.whole("chunk", 1, kContextLimit)).value_or(0));
     // Faults that need no model are told before it is loaded: the vocabulary is taken as unlimited here.
     TRY(sampling.validate(std::size_t{1} << 31));
@@ -221,7 +223,7 @@ Status run_run(const Arguments& arguments, Session& session) {
     const std::string model = arguments.positional(0).value_or(catalogue.default_model);
     const std::string path = TRY(find_model(catalogue, model, session));
     const std::optional<std::string> prompt = TRY(find_prompt(arguments, session.console));
-    const std::shared_ptr<Engine> engine = TRY(Engine::load(path, options));
+    const std::shared_ptr<Engine> engine = TRY(load_engine(path, options, session.console));
     TRY(sampling.validate(engine->info().vocabulary));
     Conversation conversation(engine, std::move(sampling), arguments.texts("stop"), generation,
                               arguments.text("system").value_or(""));

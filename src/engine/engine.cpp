@@ -1,10 +1,13 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "engine/engine_state.h"
 #include "engine/sequence.h"
 #include "machine/machine.h"
@@ -12,8 +15,6 @@
 namespace hearth {
 
 namespace {
-
-constexpr std::size_t kDefaultContext = 8192;
 
 // Without a number of blocks asked for: one full context and as much again for forks.
 std::size_t default_block_count(std::size_t context) {
@@ -38,6 +39,30 @@ Result<ChatTemplate> load_chat_template(const GgufFile& file) {
     const std::optional<std::string_view> source = TRY(file.find_string("tokenizer.chat_template"));
     if (!source) return Error{ErrorCode::InvalidModel, file.name() + ": the model has no chat template"};
     return ChatTemplate::parse(*source);
+}
+
+// One file a model: made again in the same place when the model changes.
+std::string pack_path(const std::string& folder, const std::string& model, std::string_view isa_layout) {
+    std::error_code ignored;
+    const std::filesystem::path absolute = std::filesystem::absolute(model, ignored);
+    std::filesystem::create_directories(folder, ignored);
+    char name[17];
+    std::snprintf(name, sizeof name, "%016llx",
+                  static_cast<unsigned long long>(hash_bytes(std::as_bytes(std::span(absolute.native())))));
+    return folder + "/" + absolute.stem().string() + "-" + name + "." + std::string(isa_layout) + ".pack";
+}
+
+PackOptions pack_options(Engine::Impl& impl, const EngineOptions& options, std::size_t available) {
+    PackOptions pack;
+    pack.mode = options.pack;
+    if (!options.pack_folder.empty()) {
+        pack.file = pack_path(options.pack_folder, impl.file.name(), impl.backend->panel_layout());
+    }
+    pack.source = impl.file.identity();
+    pack.memory_available = available;
+    pack.progress = options.pack_progress;
+    pack.release = [file = &impl.file](std::span<const std::byte> bytes) { file->forget(bytes); };
+    return pack;
 }
 
 }  // namespace
@@ -71,6 +96,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
     const std::size_t kv_bytes = (impl->context / kKvBlockTokens + 1) * info.kv_layout().block_bytes();
     TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, impl->arena.ephemeral_bytes(),
                      machine.memory.usable_bytes));
+    TRY(impl->backend->prepare(*impl->plan, pack_options(*impl, options, machine.memory.usable_bytes)));
     impl->tree = TRY(BlockTree::create(*impl->backend, info.kv_layout(), blocks));
     impl->reserve_step();
     return std::shared_ptr<Engine>(new Engine(std::move(impl)));
@@ -121,6 +147,9 @@ std::size_t Engine::weight_bytes() const {
 const Plan& Engine::plan() const {
     return *impl_->plan;
 }
+const PackedWeights& Engine::packed() const {
+    return impl_->backend->packed();
+}
 Backend& Engine::backend() {
     return *impl_->backend;
 }
@@ -152,7 +181,7 @@ Result<Logits> Engine::forward(std::span<const Feed> feeds) {
     TRY(pack(feeds));
     Impl& state = *impl_;
     const StepInputs inputs = state.step_inputs();
-    Logits logits{{}, state.info.vocabulary};
+    Logits logits{{}, state.info.vocabulary, {}};
     const std::size_t count = inputs.wanted_rows.size() * state.info.vocabulary;
     if (state.execution == Execution::Eager) {
         state.eager_logits = TRY(state.backend->execute_eagerly(state.graph, inputs));
@@ -161,6 +190,10 @@ Result<Logits> Engine::forward(std::span<const Feed> feeds) {
         TRY(state.backend->execute_window(*state.plan, 0, state.plan->steps().size(), inputs));
         const std::byte* data = state.arena.ephemeral_data(state.graph.logits());
         logits.values = {reinterpret_cast<const float*>(data), count};
+        const Handle maxima = state.plan->logit_maxima();
+        const std::size_t chunks = state.arena.ephemeral(maxima).columns;
+        logits.maxima = {reinterpret_cast<const float*>(state.arena.ephemeral_data(maxima)),
+                         inputs.wanted_rows.size() * chunks};
     }
     for (const Feed& feed : feeds) feed.sequence->note_computed(feed.rows);
     return logits;

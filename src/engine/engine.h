@@ -2,19 +2,24 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cpu/packed_weights.h"
 #include "base/result.h"
 #include "models/model.h"
+#include "sampling/logit_row.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace hearth {
 
 class Sequence;
+
+inline constexpr std::size_t kDefaultContext = 8192;  // at most, when no context is asked for
 
 enum class Execution : std::uint8_t {
     Replay,  // the compiled Plan: fused, buffers planned once, nothing allocated
@@ -29,6 +34,9 @@ struct EngineOptions {
     std::size_t wanted_rows = 64;  // rows of one step with logits at most
     std::size_t kv_blocks = 0;     // KV blocks of 64 positions in all; 0: enough for one full context and some forks
     Execution execution = Execution::Replay;
+    PackMode pack = PackMode::Auto;
+    std::string pack_folder = {};  // where packed weights are kept from one start to the next; empty: nowhere
+    std::function<void(std::size_t done, std::size_t total)> pack_progress = {};  // bytes
 };
 
 // Which rows of a feed get logits.
@@ -45,8 +53,14 @@ struct Feed {
 struct Logits {
     std::span<const float> values;  // [rows][vocabulary]
     std::size_t vocabulary = 0;
+    std::span<const float> maxima = {};  // [rows][chunks]: the largest of each kLogitChunk; empty: not computed
     std::size_t rows() const { return vocabulary == 0 ? 0 : values.size() / vocabulary; }
     std::span<const float> row(std::size_t index) const { return values.subspan(index * vocabulary, vocabulary); }
+    // With what the forward pass already knows about the row, for the sampler.
+    LogitRow sampler_row(std::size_t index) const {
+        const std::size_t chunks = (vocabulary + kLogitChunk - 1) / kLogitChunk;
+        return {row(index), maxima.empty() ? maxima : maxima.subspan(index * chunks, chunks)};
+    }
 };
 
 class Engine : public std::enable_shared_from_this<Engine> {
@@ -75,6 +89,7 @@ public:
     // For tracing and tests: the compiled plan, and the device that executes its windows.
     const Plan& plan() const;
     Backend& backend();
+    const PackedWeights& packed() const;  // how the weights lie in memory
 
     struct Impl;
     Impl& impl() { return *impl_; }

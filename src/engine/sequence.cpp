@@ -118,7 +118,7 @@ std::vector<TokenId> Sequence::tokens() const {
     return all;
 }
 
-Result<SampledToken> Sequence::sample(std::span<const float> logits) {
+Result<SampledToken> Sequence::sample(const LogitRow& logits) {
     const SamplingOptions& options = *options_;
     recent_.clear();
     const bool penalised =

@@ -51,7 +51,7 @@ public:
     std::vector<TokenId> tokens() const;
 
     // The next token, from the logits of the last one.
-    Result<SampledToken> sample(std::span<const float> logits);
+    Result<SampledToken> sample(const LogitRow& logits);
 
     Time mark() const { return Time{chain_.length}; }
     Status regress(Time time);  // an error when `time` lies ahead

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/mapped_file.h"
 #include "gguf/format.h"
 #include "gguf/part.h"
@@ -250,6 +251,26 @@ std::uint32_t GgufFile::version() const {
 std::uint64_t GgufFile::alignment() const {
     return impl_->first.alignment;
 }
+std::uint64_t GgufFile::identity() const {
+    std::uint64_t hash = hash_bytes({}, impl_->file_bytes);
+    const auto add = [&hash](std::uint64_t value) { hash = mix64(hash ^ value) + value; };
+    for (const MappedFile& file : impl_->files) {
+        add(file.bytes().size());
+        add(static_cast<std::uint64_t>(file.modified_ns()));
+    }
+    for (const GgufTensor& tensor : impl_->tensors) {
+        hash = hash_bytes(std::as_bytes(std::span(tensor.name)), hash);
+        add(static_cast<std::uint64_t>(tensor.view.type));
+        for (const std::size_t extent : tensor.view.shape.extent) add(extent);
+        add(tensor.file_offset);
+    }
+    return hash;
+}
+
+void GgufFile::forget(std::span<const std::byte> bytes) const {
+    for (const MappedFile& file : impl_->files) file.forget(bytes);
+}
+
 std::size_t GgufFile::file_bytes() const {
     return impl_->file_bytes;
 }

@@ -65,6 +65,10 @@ public:
     std::uint64_t alignment() const;
     std::size_t file_bytes() const;  // all parts together
     std::size_t part_count() const;  // files of a split model; 1 otherwise
+    // Differs when the files' sizes, their times of change or the tensor table differ: what a cache made from this
+    // model is good for.
+    std::uint64_t identity() const;
+    void forget(std::span<const std::byte> bytes) const;  // see MappedFile::forget
 
     // Metadata. Absent: error from the plain form, nullopt from find_*. Wrong type or range: always an error naming
     // the key. Integers of every width and sign are accepted when the value fits.

@@ -18,6 +18,7 @@ std::string_view name_of(Op op) {
         case Op::Attend: return "attend";
         case Op::SelectRows: return "select_rows";
         case Op::Quantize: return "quantize";
+        case Op::ChunkMaxima: return "chunk_maxima";
     }
     return "?";
 }

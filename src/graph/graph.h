@@ -9,22 +9,24 @@
 
 #include "tensor/arena.h"
 #include "tensor/attention.h"
+#include "tensor/logits.h"
 
 namespace hearth {
 
 enum class Op : std::uint8_t {
-    Embed,       // out = scale * table[token of the row]
-    RopeAngles,  // out = cos and sin of the row's position for each frequency
-    RmsNorm,     // out = x / rms(x) * weight, over each group of `group` columns
-    Matmul,      // out = weight * x
-    Add,         // out = a + b
-    AddBias,     // out = x + bias
-    Gate,        // out = activation(gate) * up
-    Rope,        // out = x with every head rotated by the angles
-    StoreKv,     // keeps K and V of the row at its position in its sequence's blocks; no output
-    Attend,      // out = attention of the row's query heads over its sequence's blocks
-    SelectRows,  // out = the rows whose logits are wanted
-    Quantize,    // out = x in an activation format; put in by the planner, never by a model
+    Embed,        // out = scale * table[token of the row]
+    RopeAngles,   // out = cos and sin of the row's position for each frequency
+    RmsNorm,      // out = x / rms(x) * weight, over each group of `group` columns
+    Matmul,       // out = weight * x
+    Add,          // out = a + b
+    AddBias,      // out = x + bias
+    Gate,         // out = activation(gate) * up
+    Rope,         // out = x with every head rotated by the angles
+    StoreKv,      // keeps K and V of the row at its position in its sequence's blocks; no output
+    Attend,       // out = attention of the row's query heads over its sequence's blocks
+    SelectRows,   // out = the rows whose logits are wanted
+    Quantize,     // out = x in an activation format; put in by the planner, never by a model
+    ChunkMaxima,  // out = the largest of each kLogitChunk columns; put in by the planner after the logits
 };
 std::string_view name_of(Op op);
 

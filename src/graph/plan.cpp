@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "graph/fuse.h"
 
 namespace hearth {
 
@@ -12,7 +13,8 @@ namespace {
 // Bytes of a value at the step limits, rounded up so that every value begins on a cache line of its own.
 std::size_t placed_bytes(const EphemeralValue& value, RowCount rows, const PlanLimits& limits) {
     const std::size_t count = rows == RowCount::Batch ? limits.batch_rows : limits.wanted_rows;
-    return (value.row_bytes * count + kCacheLine - 1) / kCacheLine * kCacheLine;
+    const std::size_t padded = (count + kRowPadding - 1) / kRowPadding * kRowPadding;
+    return (value.row_bytes * padded + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
 ActivationFormat wanted_format(const Arena& arena, const Node& matmul) {
@@ -34,7 +36,8 @@ Result<Plan> Plan::compile(const Graph& graph, const PlanLimits& limits) {
     plan.graph_ = &graph;
     plan.limits_ = limits;
     plan.insert_quantize_nodes();
-    plan.group_steps();
+    plan.add_logit_maxima();
+    plan.fuse_steps();
     plan.find_lives();
     TRY(plan.place_values());
     return plan;
@@ -72,26 +75,21 @@ void Plan::insert_quantize_nodes() {
     }
 }
 
-// Pulls matmuls that read the same value together: Q, K and V; gate and up. A matmul has no other input, so moving it
-// up to its sibling is always allowed.
-void Plan::group_steps() {
-    std::vector<Node> ordered;
-    std::vector<bool> taken(nodes_.size(), false);
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-        if (taken[i]) continue;
-        const std::uint32_t first = static_cast<std::uint32_t>(ordered.size());
-        ordered.push_back(nodes_[i]);
-        if (nodes_[i].op == Op::Matmul) {
-            for (std::size_t j = i + 1; j < nodes_.size(); ++j) {
-                if (nodes_[j].op == Op::Matmul && nodes_[j].input == nodes_[i].input) {
-                    ordered.push_back(nodes_[j]);
-                    taken[j] = true;
-                }
-            }
-        }
-        steps_.push_back({first, static_cast<std::uint32_t>(ordered.size()) - first});
-    }
-    nodes_ = std::move(ordered);
+void Plan::add_logit_maxima() {
+    Arena& arena = graph_->arena();
+    const Handle logits = graph_->logits();
+    const std::size_t chunks = (arena.ephemeral(logits).columns + kLogitChunk - 1) / kLogitChunk;
+    Node node{.op = Op::ChunkMaxima, .rows = RowCount::Wanted, .input = logits};
+    node.output = arena.add_ephemeral(chunks, chunks * sizeof(float));
+    logit_maxima_ = node.output;
+    nodes_.push_back(node);
+}
+
+void Plan::fuse_steps() {
+    Fuser fuser(graph_->arena(), nodes_);
+    fuser.fuse();
+    nodes_ = std::move(fuser.ordered);
+    steps_ = std::move(fuser.steps);
 }
 
 void Plan::find_lives() {
@@ -104,10 +102,12 @@ void Plan::find_lives() {
             read(node.second, step);
             if (!node.output) continue;
             if (lives_.size() <= node.output.index) lives_.resize(node.output.index + 1);
-            lives_[node.output.index] = Life{step, step, ~0u, node.rows, true};
+            lives_[node.output.index] = Life{step, step, ~0u, node.rows, true, false};
         }
+        for (const Node& node : prologue_of(steps_[step])) lives_[node.output.index].inner = true;
     }
-    lives_[graph_->logits().index].last = static_cast<std::uint32_t>(steps_.size());  // the caller reads them
+    for (const Handle read_by_caller : {graph_->logits(), logit_maxima_})
+        lives_[read_by_caller.index].last = static_cast<std::uint32_t>(steps_.size());
 }
 
 // First fit, in the order of computation: a value takes the lowest gap between values still alive.
@@ -144,7 +144,7 @@ bool Plan::holds(Handle value, std::size_t step) const {
     if (!graph_->arena().is_alive(value) || value.shelf != Shelf::Ephemeral || value.index >= lives_.size())
         return false;
     const Life& life = lives_[value.index];
-    return life.exists && life.made < step && step <= life.lost;
+    return life.exists && !life.inner && life.made < step && step <= life.lost;
 }
 
 RowCount Plan::rows_of(Handle value) const {

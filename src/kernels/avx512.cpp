@@ -1,4 +1,5 @@
 // x86-64 with AVX-512 VNNI: the quantised matmuls again, with VPDPBUSD and VPDPWSSD on 256-bit registers.
+#include "kernels/panels_x86.h"
 #include "kernels/simd_avx2_types.h"
 // After the vocabulary it is written in.
 #include "kernels/simd_matmul.h"
@@ -11,6 +12,9 @@ namespace hearth {
 
 void install_avx512(Kernels& table) {
     install_quantised_matmul(table);
+    install_avx512_panels(table);
+    install_avx512_vectors(table);
+    install_avx512_float(table);
 }
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
 // AArch64 with the dot product extension: the quantised matmuls again, with SDOT.
+#include "kernels/levels_arm.h"
 #include "kernels/simd_neon_types.h"
 // After the vocabulary it is written in.
 #include "kernels/simd_matmul.h"
@@ -11,6 +12,7 @@ namespace hearth {
 
 void install_dotprod(Kernels& table) {
     install_quantised_matmul(table);
+    install_dotprod_panels(table);
 }
 
 }  // namespace hearth

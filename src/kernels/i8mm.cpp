@@ -1,4 +1,5 @@
 // AArch64 with the int8 matrix multiply extension: the quantised matmuls of two and more tokens, with SMMLA.
+#include "kernels/levels_arm.h"
 #include "kernels/simd_neon_types.h"
 // After the vocabulary it is written in.
 #include "kernels/simd_matmul.h"
@@ -13,6 +14,8 @@ namespace hearth {
 
 void install_i8mm(Kernels& table) {
     install_paired_matmul(table);
+    install_i8mm_float_matmul(table);
+    install_i8mm_panels(table);
 }
 
 }  // namespace hearth

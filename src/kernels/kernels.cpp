@@ -7,13 +7,17 @@
 #include <sys/auxv.h>
 #elif defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace hearth {
 
 namespace {
 
-constexpr std::size_t kMaxLevels = 4;
+constexpr std::size_t kMaxLevels = 5;
 
 struct Levels {
     std::array<Kernels, kMaxLevels> tables{};
@@ -31,16 +35,20 @@ struct Levels {
 
 struct ArmFeatures {
     bool dotprod = false;
+    bool fp16fml = false;
     bool i8mm = false;
 };
 
 ArmFeatures detect() {
     ArmFeatures features;
 #if defined(__linux__)
-    constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
-    constexpr unsigned long kInt8Matrix = 1ul << 13;  // HWCAP2_I8MM
+    constexpr unsigned long kDotProduct = 1ul << 20;    // HWCAP_ASIMDDP
+    constexpr unsigned long kHalfProducts = 1ul << 23;  // HWCAP_ASIMDFHM
+    constexpr unsigned long kInt8Matrix = 1ul << 13;    // HWCAP2_I8MM
     features.dotprod = (getauxval(AT_HWCAP) & kDotProduct) != 0;
-    features.i8mm = features.dotprod && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
+    features.fp16fml = features.dotprod && (getauxval(AT_HWCAP) & kHalfProducts) != 0;
+    // Every CPU with int8 matrices multiplies halves into floats as well; the level uses both.
+    features.i8mm = features.fp16fml && (getauxval(AT_HWCAP2) & kInt8Matrix) != 0;
 #endif
     return features;
 }
@@ -49,6 +57,7 @@ void stack_isa_levels(Levels& levels) {
     levels.stack("neon", install_neon);
     const ArmFeatures features = detect();
     if (features.dotprod) levels.stack("dotprod", install_dotprod);
+    if (features.fp16fml) levels.stack("fp16fml", install_fp16fml);
     if (features.i8mm) levels.stack("i8mm", install_i8mm);
 }
 
@@ -57,7 +66,19 @@ void stack_isa_levels(Levels& levels) {
 struct X86Features {
     bool avx2 = false;    // with FMA and F16C, and the system saving the registers
     bool avx512 = false;  // F, BW, VL, DQ and VNNI
+    bool amx = false;     // tiles of int8, and the system's permission to use them
 };
+
+// The system keeps room for tiles only for a process that has asked.
+bool permit_tiles() {
+#if defined(__linux__)
+    constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+    constexpr long kTileData = 18;
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+    return false;
+#endif
+}
 
 X86Features detect() {
     X86Features features;
@@ -85,6 +106,10 @@ X86Features detect() {
     constexpr unsigned kVnni = 1u << 11;  // in ECX
     const bool wide = (b & (kF | kDq | kBw | kVl)) == (kF | kDq | kBw | kVl) && (c & kVnni) != 0;
     features.avx512 = features.avx2 && wide && (saved & 0xe6u) == 0xe6u;  // and the opmask and ZMM registers
+    constexpr unsigned kTiles = (1u << 24) | (1u << 25);                  // in EDX
+    constexpr unsigned kTilesSaved = (1u << 17) | (1u << 18);
+    const bool tiles = (d & kTiles) == kTiles && (saved & kTilesSaved) == kTilesSaved;
+    features.amx = features.avx512 && tiles && permit_tiles();
     return features;
 }
 
@@ -92,6 +117,7 @@ void stack_isa_levels(Levels& levels) {
     const X86Features features = detect();
     if (features.avx2) levels.stack("avx2", install_avx2);
     if (features.avx512) levels.stack("avx512", install_avx512);
+    if (features.amx) levels.stack("amx", install_amx);
 }
 
 #else

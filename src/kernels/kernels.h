@@ -11,6 +11,7 @@
 #include "tensor/attention.h"
 #include "tensor/blocks.h"
 #include "tensor/dtype.h"
+#include "tensor/logits.h"
 
 namespace hearth {
 
@@ -91,10 +92,56 @@ struct AttentionTask {
 
 inline constexpr std::size_t kMaxHeadDim = 512;
 
+// One long context shared by threads: some KV blocks of an AttentionTask, left apart, and later merged. Together they
+// give the bits of attention(), whoever computed which blocks.
+struct AttentionSplitTask {
+    AttentionTask attention;  // its out is not used
+    std::size_t first_block;  // absolute: block b holds positions 64 b ...; every block has a visible position
+    std::size_t block_count;
+    float* splits;  // [block_count][group] entries of attention_split_floats(head_dim)
+};
+
+struct AttentionMergeTask {
+    const float* splits;  // [block_count][group]: every block from first / 64 to last / 64, ascending
+    std::size_t block_count;
+    std::size_t group;
+    std::size_t head_dim;
+    float* out;  // [group][head_dim]
+};
+
+// What one head leaves of one block: head_dim weighted values, then the largest score and the sum of the weights; as
+// many cache lines as that takes, so that threads share none.
+constexpr std::size_t attention_split_floats(std::size_t head_dim) {
+    return (head_dim + 2 + 15) / 16 * 16;
+}
+constexpr std::size_t attention_split_bytes(std::size_t head_dim) {
+    return attention_split_floats(head_dim) * sizeof(float);
+}
+
+// Attention of consecutive tokens of one sequence, K and V of all of them already in their blocks. A token sees itself
+// and what came before it: its bits are those of attention(). K and V are converted once for all tokens and heads.
+struct AttentionTileTask {
+    const float* query;        // [group][head_dim] of the first token
+    std::size_t query_stride;  // floats from one token to the next
+    float* out;                // [group][head_dim] of the first token
+    std::size_t out_stride;
+    std::size_t tokens;  // any number; 64 heads' worth of rows and more make the conversion of K and V free
+    std::size_t group;
+    std::size_t head_dim;
+    const std::byte* pool;
+    const std::uint32_t* block_table;
+    std::size_t block_bytes;
+    std::size_t key_offset;
+    std::size_t value_offset;
+    std::size_t position;  // of the first token
+    std::size_t window;    // positions a token sees, its own included; 0: all
+    float scale;
+};
+
 using MatmulFn = void (*)(const MatmulTask& task);
 
 struct Kernels {
-    std::string_view level;  // "reference", "neon", "dotprod", "i8mm", "avx2", "avx512", ...
+    std::string_view level;  // "reference", "neon", "dotprod", "fp16fml", "i8mm", "avx2", "avx512", "amx"
 
     MatmulFn matmul[kDTypeLimit];  // by weight type; null where the type does not exist
     void (*quantize_q8x32)(const float* x, std::size_t n, ActivationBlock32* out);
@@ -117,6 +164,12 @@ struct Kernels {
     void (*rope)(float* head, const float* angles, std::size_t pairs, RopeStyle style);
     void (*to_f16)(const float* x, std::size_t n, Half* out);
     void (*attention)(const AttentionTask& task);
+    void (*attention_splits)(const AttentionSplitTask& task);
+    void (*attention_merge)(const AttentionMergeTask& task);
+    void (*attention_tile)(const AttentionTileTask& task);  // takes at most 256 KiB of stack
+    // maxima[c]: the largest of x[c * kLogitChunk ...], the last chunk being as long as it is; NaN when one of them is.
+    // A zero is +0, so that the order in which zeros are met leaves no trace.
+    void (*chunk_maxima)(const float* x, std::size_t n, float* maxima);
 };
 
 // Every level this CPU can run, lowest first; the first is always "reference".
@@ -129,9 +182,11 @@ const Kernels* find_kernels(std::string_view level);
 void install_reference(Kernels& table);
 void install_neon(Kernels& table);     // AArch64 baseline
 void install_dotprod(Kernels& table);  // over neon: SDOT
-void install_i8mm(Kernels& table);     // over dotprod: SMMLA
+void install_fp16fml(Kernels& table);  // over dotprod: attention with FMLAL
+void install_i8mm(Kernels& table);     // over dotprod, and fp16fml where there is one: SMMLA
 void install_avx2(Kernels& table);     // with FMA and F16C
 void install_avx512(Kernels& table);   // over avx2: AVX-512 F, BW, VL, DQ and VNNI
+void install_amx(Kernels& table);      // over avx512: tiles of int8
 
 // Cosines and sines of one position: angles[2i], angles[2i+1] for position * inverse_frequencies[i], times magnitude.
 // Defined in double precision with our own polynomials, so that they are the same bits whatever the C library.

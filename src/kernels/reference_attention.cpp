@@ -81,10 +81,68 @@ void attention(const AttentionTask& task) {
     }
 }
 
+void attention_splits(const AttentionSplitTask& task) {
+    const AttentionTask& attention = task.attention;
+    float* entry = task.splits;
+    for (std::size_t block = task.first_block; block < task.first_block + task.block_count; ++block) {
+        for (std::size_t head = 0; head < attention.group; ++head) {
+            Split split;
+            compute_split(attention, attention.query + head * attention.head_dim, block, split);
+            for (std::size_t d = 0; d < attention.head_dim; ++d) entry[d] = split.values[d];
+            entry[attention.head_dim] = split.largest;
+            entry[attention.head_dim + 1] = split.sum;
+            entry += attention_split_floats(attention.head_dim);
+        }
+    }
+}
+
+void attention_merge(const AttentionMergeTask& task) {
+    for (std::size_t head = 0; head < task.group; ++head) {
+        Split state;
+        for (std::size_t block = 0; block < task.block_count; ++block) {
+            const float* entry = task.splits + (block * task.group + head) * attention_split_floats(task.head_dim);
+            Split split;
+            for (std::size_t d = 0; d < task.head_dim; ++d) split.values[d] = entry[d];
+            split.largest = entry[task.head_dim];
+            split.sum = entry[task.head_dim + 1];
+            if (block == 0) {
+                state = split;
+            } else {
+                merge(split, task.head_dim, state);
+            }
+        }
+        for (std::size_t d = 0; d < task.head_dim; ++d) {
+            task.out[head * task.head_dim + d] = state.values[d] / state.sum;
+        }
+    }
+}
+
+void attention_tile(const AttentionTileTask& task) {
+    for (std::size_t token = 0; token < task.tokens; ++token) {
+        const std::size_t position = task.position + token;
+        const bool hidden = task.window != 0 && position + 1 > task.window;
+        attention({.query = task.query + token * task.query_stride,
+                   .out = task.out + token * task.out_stride,
+                   .group = task.group,
+                   .head_dim = task.head_dim,
+                   .pool = task.pool,
+                   .block_table = task.block_table,
+                   .block_bytes = task.block_bytes,
+                   .key_offset = task.key_offset,
+                   .value_offset = task.value_offset,
+                   .first = hidden ? position + 1 - task.window : 0,
+                   .last = position,
+                   .scale = task.scale});
+    }
+}
+
 }  // namespace
 
 void install_reference_attention(Kernels& table) {
     table.attention = attention;
+    table.attention_splits = attention_splits;
+    table.attention_merge = attention_merge;
+    table.attention_tile = attention_tile;
 }
 
 }  // namespace hearth

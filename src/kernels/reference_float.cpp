@@ -114,6 +114,17 @@ void convert_to_f16(const float* x, std::size_t n, Half* out) {
     for (std::size_t i = 0; i < n; ++i) out[i] = to_half(x[i]);
 }
 
+void chunk_maxima(const float* x, std::size_t n, float* maxima) {
+    for (std::size_t begin = 0; begin < n; begin += kLogitChunk) {
+        float largest = -std::numeric_limits<float>::infinity();
+        for (std::size_t i = begin; i < n && i < begin + kLogitChunk; ++i) {
+            if (std::isnan(x[i]) || x[i] > largest) largest = x[i];
+            if (std::isnan(largest)) break;
+        }
+        maxima[begin / kLogitChunk] = largest + 0.0f;  // -0 + 0 is +0
+    }
+}
+
 }  // namespace
 
 void install_reference_float(Kernels& table) {
@@ -126,6 +137,7 @@ void install_reference_float(Kernels& table) {
     table.geglu = geglu;
     table.rope = rope;
     table.to_f16 = convert_to_f16;
+    table.chunk_maxima = chunk_maxima;
 }
 
 }  // namespace hearth

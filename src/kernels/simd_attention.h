@@ -1,5 +1,6 @@
-// Attention for any vector ISA. K and V are converted to f32 once for all heads of a group, sixteen positions at a
-// time, and stay in the first-level cache while the heads use them. Include after simd_float.h.
+// Attention for any vector ISA: one token, some blocks of one token, or a tile of tokens. All are sets of rows, a row
+// being one query head of one token, that go through the KV blocks together: K of a block is converted to f32 once and
+// scored by all rows, then V. Include after simd_attention_tiles.h.
 #pragma once
 
 #include <cstddef>
@@ -11,34 +12,56 @@ namespace hearth {
 
 namespace {
 
-inline constexpr std::size_t kHeads = 8;       // query heads handled together; a larger group goes in rounds
-inline constexpr std::size_t kPositions = 16;  // positions converted at a time
+inline constexpr std::size_t kRoundRows = 256;  // rows that share a conversion; more go in rounds
 
-struct SplitState {
-    alignas(64) float converted[kPositions * kMaxHeadDim];  // K or V of some positions in f32
-    alignas(64) float weights[kHeads][kKvBlockTokens];      // scores, then exp(score - largest)
-    alignas(64) float values[kHeads][kMaxHeadDim];          // this split's weighted values
-    float split_largest[kHeads];
-    float split_sum[kHeads];
-    float largest[kHeads];  // of the splits merged so far
-    float sum[kHeads];
+// Rows are in the order of their tokens, so the positions they see begin and end ever later.
+struct Rows {
+    std::size_t count;
+    const float* query[kRoundRows];
+    float* out[kRoundRows];
+    std::size_t first[kRoundRows];  // visible positions, inclusive
+    std::size_t last[kRoundRows];
+    std::size_t first_block[kRoundRows];  // the block after which others are merged
+    float largest[kRoundRows];            // of the blocks so far
+    float sum[kRoundRows];
 };
 
-// What of one KV block is visible.
-struct SplitRange {
+struct Workspace {
+    alignas(64) float converted[kKvBlockTokens * kMaxHeadDim];  // K (packed) or V of a block in f32
+    alignas(64) float gap[32];                                  // sets queries on other banks of the cache than keys
+    alignas(64) float queries[kAttentionRows * kMaxHeadDim];    // of a tile, packed
+    alignas(64) float weights[kRoundRows][kKvBlockTokens];      // scores, then exp(score - largest)
+    alignas(64) float values[kAttentionRows][kMaxHeadDim];      // weighted values of this block alone
+    Softmax split[kRoundRows];                                  // of this block alone
+};
+
+// Some rows and one KV block.
+struct BlockTask {
     const std::uint16_t* keys;
     const std::uint16_t* values;
+    const std::uint16_t* next_keys;  // of the block that follows
+    std::size_t block;               // absolute
+    std::size_t begin;               // rows that see something of it: [begin, end)
+    std::size_t end;
+    std::size_t dim;
+    float scale;
+};
+
+// What a row sees of a block, inclusive.
+struct Visible {
     std::size_t first;
     std::size_t last;
 };
-
-inline SplitRange split_range(const AttentionTask& task, std::size_t block) {
+inline Visible visible(const Rows& rows, std::size_t row, std::size_t block) {
     const std::size_t begin = block * kKvBlockTokens;
-    const std::byte* base = task.pool + task.block_table[block] * task.block_bytes;
-    return {reinterpret_cast<const std::uint16_t*>(base + task.key_offset),
-            reinterpret_cast<const std::uint16_t*>(base + task.value_offset),
-            task.first > begin ? task.first - begin : 0,
-            task.last - begin < kKvBlockTokens ? task.last - begin : kKvBlockTokens - 1};
+    return {rows.first[row] > begin ? rows.first[row] - begin : 0,
+            rows.last[row] - begin < kKvBlockTokens ? rows.last[row] - begin : kKvBlockTokens - 1};
+}
+
+// The rows of the next tile, where `left` are to go.
+inline std::size_t tile_rows(std::size_t left) {
+    if (left == kAttentionRows) return left;
+    return left < 3 ? left : 3;
 }
 
 inline void convert(const std::uint16_t* from, std::size_t n, float* to) {
@@ -52,144 +75,111 @@ inline void convert(const std::uint16_t* from, std::size_t n, float* to) {
     for (std::size_t k = i; k < n; ++k) to[k] = wide[k - i];
 }
 
-// Dot products of one query with four keys.
-[[gnu::always_inline]] inline void score_four(const float* query, const float* keys, std::size_t dim, float scale,
-                                              float* out) {
-    Lanes acc[4];
-    for (Lanes& lanes : acc) clear_lanes(lanes);
-    const std::size_t whole = dim / kLaneCount * kLaneCount;
-    for (std::size_t d = 0; d < whole; d += kLaneCount) {
-        for (std::size_t i = 0; i < kVecs; ++i) {
-            const Vec q = v_load(query + d + i * kWidth);
-            for (std::size_t p = 0; p < 4; ++p)
-                acc[p][i] = v_fma(q, v_load(keys + p * dim + d + i * kWidth), acc[p][i]);
-        }
+inline void softmax(const BlockTask& task, const Rows& rows, std::size_t row, std::size_t count, Workspace& work) {
+    for (std::size_t r = row; r < row + count; ++r) {
+        const Visible own = visible(rows, r, task.block);
+        work.split[r].largest = largest_score(work.weights[r], own.first, own.last);
     }
-    if (whole < dim) {
-        for (std::size_t p = 0; p < 4; ++p)
-            add_tail<WeightF32>(acc[p], query + whole, keys + p * dim + whole, dim - whole);
-    }
-    store4(out, mul4(v_sum_trees(acc[0], acc[1], acc[2], acc[3]), scale));
-}
-
-inline void score_one(const float* query, const float* key, std::size_t dim, float scale, float* out) {
-    Lanes acc;
-    clear_lanes(acc);
-    const std::size_t whole = dim / kLaneCount * kLaneCount;
-    for (std::size_t d = 0; d < whole; d += kLaneCount) {
-        for (std::size_t i = 0; i < kVecs; ++i) {
-            acc[i] = v_fma(v_load(query + d + i * kWidth), v_load(key + d + i * kWidth), acc[i]);
-        }
-    }
-    if (whole < dim) add_tail<WeightF32>(acc, query + whole, key + whole, dim - whole);
-    *out = v_sum_tree(acc) * scale;
-}
-
-inline void compute_scores(const AttentionTask& task, const SplitRange& range, std::size_t head, std::size_t heads,
-                           SplitState& state) {
-    const std::size_t dim = task.head_dim;
-    for (std::size_t begin = range.first; begin <= range.last; begin += kPositions) {
-        const std::size_t left = range.last + 1 - begin;
-        const std::size_t count = left < kPositions ? left : kPositions;
-        convert(range.keys + begin * dim, count * dim, state.converted);
-        for (std::size_t h = 0; h < heads; ++h) {
-            const float* query = task.query + (head + h) * dim;
-            float* scores = state.weights[h] + begin;
-            std::size_t p = 0;
-            for (; p + 4 <= count; p += 4) score_four(query, state.converted + p * dim, dim, task.scale, scores + p);
-            for (; p < count; ++p) score_one(query, state.converted + p * dim, dim, task.scale, scores + p);
-        }
+    for (std::size_t r = row; r < row + count; ++r) {
+        work.split[r].sum = scores_to_weights(work.weights[r], work.split[r].largest);
     }
 }
 
-// Scores to exp(score - largest), and their sum. Positions that are not visible get weight zero.
-inline void softmax(const SplitRange& range, std::size_t h, SplitState& state) {
-    float* weights = state.weights[h];
-    float largest = weights[range.first];
-    for (std::size_t i = range.first; i <= range.last; ++i) {
-        if (weights[i] > largest) largest = weights[i];
-    }
-    for (std::size_t i = 0; i < range.first; ++i) weights[i] = -__builtin_inff();
-    for (std::size_t i = range.last + 1; i < kKvBlockTokens; ++i) weights[i] = -__builtin_inff();
-    Lanes sums;
-    clear_lanes(sums);
-    for (std::size_t k = 0; k < kKvBlockTokens; k += kLaneCount) {
-        for (std::size_t i = 0; i < kVecs; ++i) {
-            const Vec weight = v_exp(v_sub(v_load(weights + k + i * kWidth), v_set(largest)));
-            v_store(weights + k + i * kWidth, weight);
-            sums[i] = v_add(sums[i], weight);
-        }
-    }
-    state.split_largest[h] = largest;
-    state.split_sum[h] = v_sum_tree(sums);
+// Scores of kRows rows from `row` on. Positions are taken in whole fours: what is read too much lies in the block, and
+// softmax forgets it.
+template <std::size_t kRows, typename Source>
+inline void score_tile(const BlockTask& task, const Rows& rows, std::size_t row, Source keys, Workspace& work) {
+    float* scores[kRows];
+    for (std::size_t r = 0; r < kRows; ++r) scores[r] = work.weights[row + r];
+    pack_queries<kRows>(rows.query + row, task.dim, work.queries);
+    const std::size_t first = visible(rows, row, task.block).first;
+    const std::size_t last = visible(rows, row + kRows - 1, task.block).last;
+    score_rows<kRows>(work.queries, keys, first / 4 * 4, last / 4 * 4 + 4, task.dim, task.scale, scores);
 }
 
-// values[d] = fma(weight, v[d], values[d]) over ascending positions, for kHeadCount heads at once.
-template <std::size_t kHeadCount>
-[[gnu::always_inline]] inline void add_values(const float* const* weights, std::size_t count, const float* v,
-                                              std::size_t dim, float* const* values) {
-    constexpr std::size_t kStep = 16 / kHeadCount >= 8 ? 32 : 16;  // elements kept in registers a head
-    constexpr std::size_t kParts = kStep / kWidth;
-    std::size_t d = 0;
-    for (; d + kStep <= dim; d += kStep) {
-        Vec acc[kHeadCount][kParts];
-        for (std::size_t h = 0; h < kHeadCount; ++h) {
-            for (std::size_t i = 0; i < kParts; ++i) acc[h][i] = v_load(values[h] + d + i * kWidth);
-        }
-        for (std::size_t p = 0; p < count; ++p) {
-            for (std::size_t i = 0; i < kParts; ++i) {
-                const Vec value = v_load(v + p * dim + d + i * kWidth);
-                for (std::size_t h = 0; h < kHeadCount; ++h) acc[h][i] = v_fma(v_set(weights[h][p]), value, acc[h][i]);
-            }
-        }
-        for (std::size_t h = 0; h < kHeadCount; ++h) {
-            for (std::size_t i = 0; i < kParts; ++i) v_store(values[h] + d + i * kWidth, acc[h][i]);
+template <typename Source>
+inline void score_tile(const BlockTask& task, const Rows& rows, std::size_t row, std::size_t count, Source keys,
+                       Workspace& work) {
+    if (count == 1) score_tile<1>(task, rows, row, keys, work);
+    if (count == 2) score_tile<2>(task, rows, row, keys, work);
+    if (count == 3) score_tile<3>(task, rows, row, keys, work);
+    if constexpr (kAttentionRows == 4) {
+        if (count == 4) score_tile<4>(task, rows, row, keys, work);
+    }
+    softmax(task, rows, row, count, work);
+}
+
+// Rows that are not a multiple of sixteen long.
+inline void score_odd(const BlockTask& task, const Rows& rows, Workspace& work) {
+    for (std::size_t row = task.begin; row < task.end; ++row) {
+        const Visible own = visible(rows, row, task.block);
+        for (std::size_t p = own.first; p <= own.last; ++p) {
+            work.weights[row][p] = score_one(rows.query[row], work.converted + p * task.dim, task.dim) * task.scale;
         }
     }
-    for (; d < dim; ++d) {
-        for (std::size_t h = 0; h < kHeadCount; ++h) {
-            float value = values[h][d];
-            for (std::size_t p = 0; p < count; ++p) value = __builtin_fmaf(weights[h][p], v[p * dim + d], value);
-            values[h][d] = value;
+    softmax(task, rows, task.begin, task.end - task.begin, work);
+}
+
+// Whether all rows see the same of the block: then the first tile can convert for the others.
+inline bool same_for_all(const BlockTask& task, const Rows& rows) {
+    const Visible first = visible(rows, task.begin, task.block);
+    const Visible last = visible(rows, task.end - 1, task.block);
+    return first.first == last.first && first.last == last.last && task.dim % kLaneCount == 0;
+}
+
+// What any row sees, in whole fours: positions [first, end).
+struct Fours {
+    std::size_t first;
+    std::size_t end;
+};
+inline Fours visible_fours(const BlockTask& task, const Rows& rows) {
+    return {visible(rows, task.begin, task.block).first / 4 * 4,
+            visible(rows, task.end - 1, task.block).last / 4 * 4 + 4};
+}
+
+inline void convert_visible(const BlockTask& task, const Rows& rows, const std::uint16_t* from, Workspace& work) {
+    const Fours fours = visible_fours(task, rows);
+    convert(from + fours.first * task.dim, (fours.end - fours.first) * task.dim,
+            work.converted + fours.first * task.dim);
+}
+
+inline void compute_weights(const BlockTask& task, const Rows& rows, Workspace& work) {
+    if (task.dim % kLaneCount != 0) {
+        convert_visible(task, rows, task.keys, work);
+        return score_odd(task, rows, work);
+    }
+    bool packed = !same_for_all(task, rows);
+    if (packed) {
+        const Fours fours = visible_fours(task, rows);
+        pack_keys(task.keys, fours.first, fours.end, task.dim, work.converted);
+    }
+    const HalfKeys halves = {task.keys, task.values};
+    for (std::size_t row = task.begin; row < task.end;) {
+        const std::size_t count = tile_rows(task.end - row);
+        if (packed) {
+            score_tile(task, rows, row, count, PackedKeys{work.converted}, work);
+        } else if (row + count == task.end) {
+            score_tile(task, rows, row, count, halves, work);
+        } else {
+            score_tile(task, rows, row, count, PackingKeys{halves, work.converted}, work);
+            packed = true;
         }
+        row += count;
     }
 }
 
-inline void compute_values(const AttentionTask& task, const SplitRange& range, std::size_t heads, SplitState& state) {
-    const std::size_t dim = task.head_dim;
-    for (std::size_t h = 0; h < heads; ++h) __builtin_memset(state.values[h], 0, dim * sizeof(float));
-    for (std::size_t begin = range.first; begin <= range.last; begin += kPositions) {
-        const std::size_t left = range.last + 1 - begin;
-        const std::size_t count = left < kPositions ? left : kPositions;
-        convert(range.values + begin * dim, count * dim, state.converted);
-        std::size_t h = 0;
-        for (; h + 2 <= heads; h += 2) {
-            const float* weights[2] = {state.weights[h] + begin, state.weights[h + 1] + begin};
-            float* values[2] = {state.values[h], state.values[h + 1]};
-            add_values<2>(weights, count, state.converted, dim, values);
-        }
-        if (h < heads) {
-            const float* weights[1] = {state.weights[h] + begin};
-            float* values[1] = {state.values[h]};
-            add_values<1>(weights, count, state.converted, dim, values);
-        }
+// One row and positions [first, end), from converted values; any head_dim.
+inline void add_values_of_one(const float* weights, const float* values, std::size_t first, std::size_t end,
+                              std::size_t dim, float* out) {
+    for (std::size_t d = add_values<1>(&weights, FloatValues{values}, first, end, dim, AddTo{}, &out); d < dim; ++d) {
+        float value = out[d];
+        for (std::size_t p = first; p < end; ++p) value = __builtin_fmaf(weights[p], values[p * dim + d], value);
+        out[d] = value;
     }
 }
 
-inline float exp_one(float x) {
-    float lanes[kWidth];
-    v_store(lanes, v_exp(v_set(x)));
-    return lanes[0];
-}
-
-// Merges this split into the output, which holds the values of the splits before it.
-inline void merge(std::size_t h, std::size_t dim, float* out, SplitState& state) {
-    const float largest = state.split_largest[h] > state.largest[h] ? state.split_largest[h] : state.largest[h];
-    const float old_factor = exp_one(state.largest[h] - largest);
-    const float new_factor = exp_one(state.split_largest[h] - largest);
-    state.largest[h] = largest;
-    state.sum[h] = __builtin_fmaf(state.sum[h], old_factor, state.split_sum[h] * new_factor);
-    const float* values = state.values[h];
+// Merges a block's values into those of the blocks before it.
+inline void merge_values(const float* values, float old_factor, float new_factor, std::size_t dim, float* out) {
     std::size_t d = 0;
     for (; d + kWidth <= dim; d += kWidth) {
         v_store(out + d, v_fma(v_load(out + d), v_set(old_factor), v_mul(v_load(values + d), v_set(new_factor))));
@@ -197,41 +187,264 @@ inline void merge(std::size_t h, std::size_t dim, float* out, SplitState& state)
     for (; d < dim; ++d) out[d] = __builtin_fmaf(out[d], old_factor, values[d] * new_factor);
 }
 
-// Heads [head, head + heads) of the group over all splits.
-inline void attend(const AttentionTask& task, std::size_t head, std::size_t heads) {
-    SplitState state;
-    const std::size_t dim = task.head_dim;
-    const std::size_t first_block = task.first / kKvBlockTokens;
-    for (std::size_t block = first_block; block <= task.last / kKvBlockTokens; ++block) {
-        const SplitRange range = split_range(task, block);
-        compute_scores(task, range, head, heads, state);
-        for (std::size_t h = 0; h < heads; ++h) softmax(range, h, state);
-        compute_values(task, range, heads, state);
-        for (std::size_t h = 0; h < heads; ++h) {
-            float* out = task.out + (head + h) * dim;
-            if (block == first_block) {
-                state.largest[h] = state.split_largest[h];
-                state.sum[h] = state.split_sum[h];
-                __builtin_memcpy(out, state.values[h], dim * sizeof(float));
-            } else {
-                merge(h, dim, out, state);
-            }
+// What the values so far and those of a block are multiplied with where they meet, for some rows.
+struct MergeFactors {
+    float old_factors[kAttentionRows];
+    float new_factors[kAttentionRows];
+};
+// Largest scores and sums become those of both. The difference that is not zero is negative.
+inline MergeFactors merge_sums(const Softmax* splits, std::size_t count, float* largest, float* sums) {
+    constexpr std::size_t kPadded = (2 * kAttentionRows + kWidth - 1) / kWidth * kWidth;
+    float factors[kPadded] = {};
+    for (std::size_t r = 0; r < count; ++r) {
+        const float both = splits[r].largest > largest[r] ? splits[r].largest : largest[r];
+        factors[2 * r] = largest[r] - both;
+        factors[2 * r + 1] = splits[r].largest - both;
+        largest[r] = both;
+    }
+    for (std::size_t i = 0; i < kPadded; i += kWidth) v_store(factors + i, v_exp_nonpositive(v_load(factors + i)));
+    MergeFactors merged;
+    for (std::size_t r = 0; r < count; ++r) {
+        merged.old_factors[r] = factors[2 * r];
+        merged.new_factors[r] = factors[2 * r + 1];
+        sums[r] = __builtin_fmaf(sums[r], factors[2 * r], splits[r].sum * factors[2 * r + 1]);
+    }
+    return merged;
+}
+
+// Weighted values of kRows rows that do not see the same of the block, or are not all new to it: what all see goes
+// together, and no row may touch a position that it does not see.
+template <std::size_t kRows>
+inline void value_rows_apart(const BlockTask& task, Rows& rows, std::size_t row, Workspace& work) {
+    const float* weights[kRows];
+    float* out[kRows];
+    for (std::size_t r = 0; r < kRows; ++r) {
+        weights[r] = work.weights[row + r];
+        out[r] = rows.first_block[row + r] == task.block ? rows.out[row + r] : work.values[r];
+        __builtin_memset(out[r], 0, task.dim * sizeof(float));
+    }
+    const std::size_t first = visible(rows, row + kRows - 1, task.block).first;
+    const std::size_t end = visible(rows, row, task.block).last + 1;
+    const bool together = first < end && task.dim % kLaneCount == 0;
+    for (std::size_t r = 0; r < kRows; ++r) {
+        const Visible own = visible(rows, row + r, task.block);
+        const std::size_t apart = together ? first : own.last + 1;
+        if (own.first < apart) add_values_of_one(weights[r], work.converted, own.first, apart, task.dim, out[r]);
+    }
+    if (together) {
+        add_values<kRows>(weights, FloatValues{work.converted}, first, end, task.dim, AddTo{}, out);
+        for (std::size_t r = 0; r < kRows; ++r) {
+            const std::size_t own_end = visible(rows, row + r, task.block).last + 1;
+            if (end < own_end) add_values_of_one(weights[r], work.converted, end, own_end, task.dim, out[r]);
         }
     }
-    for (std::size_t h = 0; h < heads; ++h) {
-        float* out = task.out + (head + h) * dim;
-        for (std::size_t d = 0; d < dim; ++d) out[d] = out[d] / state.sum[h];
+    for (std::size_t r = 0; r < kRows; ++r) {
+        if (rows.first_block[row + r] == task.block) {
+            rows.largest[row + r] = work.split[row + r].largest;
+            rows.sum[row + r] = work.split[row + r].sum;
+            continue;
+        }
+        const MergeFactors factors = merge_sums(&work.split[row + r], 1, &rows.largest[row + r], &rows.sum[row + r]);
+        merge_values(work.values[r], factors.old_factors[0], factors.new_factors[0], task.dim, rows.out[row + r]);
+    }
+}
+
+// Weighted values of kRows rows that see the same of the block, put into or merged with their outputs.
+template <std::size_t kRows, typename Source>
+inline void value_rows(const BlockTask& task, Rows& rows, std::size_t row, Source values, Workspace& work) {
+    const float* weights[kRows];
+    for (std::size_t r = 0; r < kRows; ++r) weights[r] = work.weights[row + r];
+    const Visible seen = visible(rows, row, task.block);
+    if (rows.first_block[row] == task.block) {
+        for (std::size_t r = row; r < row + kRows; ++r) {
+            rows.largest[r] = work.split[r].largest;
+            rows.sum[r] = work.split[r].sum;
+        }
+        add_values<kRows>(weights, values, seen.first, seen.last + 1, task.dim, Put{}, rows.out + row);
+    } else {
+        const MergeFactors factors = merge_sums(&work.split[row], kRows, &rows.largest[row], &rows.sum[row]);
+        add_values<kRows>(weights, values, seen.first, seen.last + 1, task.dim,
+                          MergeInto{factors.old_factors, factors.new_factors}, rows.out + row);
+    }
+}
+
+template <typename Source>
+inline void value_tile(const BlockTask& task, Rows& rows, std::size_t row, std::size_t count, Source values,
+                       Workspace& work) {
+    if (count == 1) value_rows<1>(task, rows, row, values, work);
+    if (count == 2) value_rows<2>(task, rows, row, values, work);
+    if (count == 3) value_rows<3>(task, rows, row, values, work);
+    if constexpr (kAttentionRows == 4) {
+        if (count == 4) value_rows<4>(task, rows, row, values, work);
+    }
+}
+
+inline void value_tile_apart(const BlockTask& task, Rows& rows, std::size_t row, std::size_t count, Workspace& work) {
+    if (count == 1) value_rows_apart<1>(task, rows, row, work);
+    if (count == 2) value_rows_apart<2>(task, rows, row, work);
+    if (count == 3) value_rows_apart<3>(task, rows, row, work);
+    if constexpr (kAttentionRows == 4) {
+        if (count == 4) value_rows_apart<4>(task, rows, row, work);
+    }
+}
+
+inline void apply_weights(const BlockTask& task, Rows& rows, Workspace& work) {
+    const bool apart = !same_for_all(task, rows) || rows.first_block[task.begin] != rows.first_block[task.end - 1];
+    if (apart) convert_visible(task, rows, task.values, work);
+    bool converted = false;
+    const HalfValues halves = {task.values, task.next_keys};
+    for (std::size_t row = task.begin; row < task.end;) {
+        const std::size_t count = tile_rows(task.end - row);
+        if (apart) {
+            value_tile_apart(task, rows, row, count, work);
+        } else if (converted) {
+            value_tile(task, rows, row, count, FloatValues{work.converted}, work);
+        } else if (row + count == task.end) {
+            value_tile(task, rows, row, count, halves, work);
+        } else {
+            value_tile(task, rows, row, count, ConvertingValues{halves, work.converted}, work);
+            converted = true;
+        }
+        row += count;
+    }
+}
+
+// Where K and V are, and of what shape.
+struct Context {
+    const std::byte* pool;
+    const std::uint32_t* block_table;
+    std::size_t block_bytes;
+    std::size_t key_offset;
+    std::size_t value_offset;
+    std::size_t dim;
+    float scale;
+
+    const std::uint16_t* at(std::size_t block, std::size_t offset) const {
+        return reinterpret_cast<const std::uint16_t*>(pool + block_table[block] * block_bytes + offset);
+    }
+};
+
+// Blocks [begin, end), each for the rows that see something of it.
+inline void attend(const Context& context, std::size_t begin, std::size_t end, Rows& rows, Workspace& work) {
+    std::size_t first_row = 0;
+    std::size_t end_row = 0;
+    for (std::size_t block = begin; block < end; ++block) {
+        while (end_row < rows.count && rows.first[end_row] / kKvBlockTokens <= block) ++end_row;
+        while (first_row < end_row && rows.last[first_row] / kKvBlockTokens < block) ++first_row;
+        if (first_row == end_row) continue;
+        const BlockTask task = {.keys = context.at(block, context.key_offset),
+                                .values = context.at(block, context.value_offset),
+                                .next_keys = context.at(block + 1 < end ? block + 1 : block, context.key_offset),
+                                .block = block,
+                                .begin = first_row,
+                                .end = end_row,
+                                .dim = context.dim,
+                                .scale = context.scale};
+        compute_weights(task, rows, work);
+        apply_weights(task, rows, work);
+    }
+}
+
+inline void divide(float* values, float sum, std::size_t dim) {
+    std::size_t d = 0;
+    for (; d + kWidth <= dim; d += kWidth) v_store(values + d, v_div(v_load(values + d), v_set(sum)));
+    for (; d < dim; ++d) values[d] = values[d] / sum;
+}
+
+inline Context context_of(const AttentionTask& task) {
+    return {task.pool,         task.block_table, task.block_bytes, task.key_offset,
+            task.value_offset, task.head_dim,    task.scale};
+}
+
+// Heads [head, head + rows.count) of one token.
+inline void rows_of_token(const AttentionTask& task, std::size_t head, Rows& rows) {
+    rows.count = task.group - head < kRoundRows ? task.group - head : kRoundRows;
+    for (std::size_t r = 0; r < rows.count; ++r) {
+        rows.query[r] = task.query + (head + r) * task.head_dim;
+        rows.out[r] = task.out + (head + r) * task.head_dim;
+        rows.first[r] = task.first;
+        rows.last[r] = task.last;
+        rows.first_block[r] = task.first / kKvBlockTokens;
     }
 }
 
 inline void attention(const AttentionTask& task) {
-    for (std::size_t head = 0; head < task.group; head += kHeads) {
-        attend(task, head, task.group - head < kHeads ? task.group - head : kHeads);
+    Rows rows;
+    Workspace work;
+    for (std::size_t head = 0; head < task.group; head += kRoundRows) {
+        rows_of_token(task, head, rows);
+        attend(context_of(task), task.first / kKvBlockTokens, task.last / kKvBlockTokens + 1, rows, work);
+        for (std::size_t r = 0; r < rows.count; ++r) divide(rows.out[r], rows.sum[r], task.head_dim);
+    }
+}
+
+inline void attention_splits(const AttentionSplitTask& task) {
+    Rows rows;
+    Workspace work;
+    const std::size_t group = task.attention.group;
+    const std::size_t dim = task.attention.head_dim;
+    for (std::size_t head = 0; head < group; head += kRoundRows) {
+        rows_of_token(task.attention, head, rows);
+        for (std::size_t i = 0; i < task.block_count; ++i) {
+            for (std::size_t r = 0; r < rows.count; ++r) {
+                rows.out[r] = task.splits + (i * group + head + r) * attention_split_floats(dim);
+                rows.first_block[r] = task.first_block + i;  // merged with nothing
+            }
+            attend(context_of(task.attention), task.first_block + i, task.first_block + i + 1, rows, work);
+            for (std::size_t r = 0; r < rows.count; ++r) {
+                rows.out[r][dim] = rows.largest[r];
+                rows.out[r][dim + 1] = rows.sum[r];
+            }
+        }
+    }
+}
+
+inline void attention_merge(const AttentionMergeTask& task) {
+    const std::size_t dim = task.head_dim;
+    for (std::size_t head = 0; head < task.group; ++head) {
+        const float* entry = task.splits + head * attention_split_floats(dim);
+        float* out = task.out + head * dim;
+        float largest = entry[dim];
+        float sum = entry[dim + 1];
+        __builtin_memcpy(out, entry, dim * sizeof(float));
+        for (std::size_t block = 1; block < task.block_count; ++block) {
+            entry += task.group * attention_split_floats(dim);
+            const Softmax split = {entry[dim], entry[dim + 1]};
+            const MergeFactors factors = merge_sums(&split, 1, &largest, &sum);
+            merge_values(entry, factors.old_factors[0], factors.new_factors[0], dim, out);
+        }
+        divide(out, sum, dim);
+    }
+}
+
+inline void attention_tile(const AttentionTileTask& task) {
+    Rows rows;
+    Workspace work;
+    const Context context = {task.pool,         task.block_table, task.block_bytes, task.key_offset,
+                             task.value_offset, task.head_dim,    task.scale};
+    const std::size_t total = task.tokens * task.group;
+    for (std::size_t begin = 0; begin < total; begin += kRoundRows) {
+        rows.count = total - begin < kRoundRows ? total - begin : kRoundRows;
+        for (std::size_t r = 0; r < rows.count; ++r) {
+            const std::size_t token = (begin + r) / task.group;
+            const std::size_t column = (begin + r) % task.group * task.head_dim;
+            const std::size_t position = task.position + token;
+            rows.query[r] = task.query + token * task.query_stride + column;
+            rows.out[r] = task.out + token * task.out_stride + column;
+            rows.first[r] = task.window != 0 && position + 1 > task.window ? position + 1 - task.window : 0;
+            rows.last[r] = position;
+            rows.first_block[r] = rows.first[r] / kKvBlockTokens;
+        }
+        attend(context, rows.first_block[0], rows.last[rows.count - 1] / kKvBlockTokens + 1, rows, work);
+        for (std::size_t r = 0; r < rows.count; ++r) divide(rows.out[r], rows.sum[r], task.head_dim);
     }
 }
 
 inline void install_attention(Kernels& table) {
     table.attention = attention;
+    table.attention_splits = attention_splits;
+    table.attention_merge = attention_merge;
+    table.attention_tile = attention_tile;
 }
 
 }  // namespace

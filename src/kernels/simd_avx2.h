@@ -198,6 +198,17 @@ inline constexpr std::size_t kWidth = 8;
 [[gnu::always_inline]] inline Vec v_select_less(Vec a, Vec b, Vec yes, Vec no) {
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
+// NaN when either is (MAXPS alone returns b then); which zero comes out is the machine's choice.
+[[gnu::always_inline]] inline Vec v_max(Vec a, Vec b) {
+    return _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+// The same over the elements of one vector.
+[[gnu::always_inline]] inline float v_largest(Vec a) {
+    if (_mm256_movemask_ps(_mm256_cmp_ps(a, a, _CMP_UNORD_Q)) != 0) return __builtin_nanf("");
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
+}
 // (p * 2^(n >> 1)) * 2^(n - (n >> 1)) for whole n.
 [[gnu::always_inline]] inline Vec v_times_power_of_two(Vec p, Vec n) {
     const __m256i whole = _mm256_cvtps_epi32(n);
@@ -229,6 +240,53 @@ inline constexpr std::size_t kWidth = 8;
     const __m128 ab = _mm_add_ps(_mm_movelh_ps(fa, fb), _mm_movehl_ps(fb, fa));
     const __m128 cd = _mm_add_ps(_mm_movelh_ps(fc, fd), _mm_movehl_ps(fd, fc));
     return _mm_hadd_ps(ab, cd);
+}
+
+[[gnu::always_inline]] inline Vec v_load_key(const std::uint16_t* x) {
+    return v_load_f16(x);
+}
+[[gnu::always_inline]] inline Vec v_load_value(const std::uint16_t* x) {
+    return v_load_f16(x);
+}
+
+// Attention. Registers are 16 and an FMA takes four cycles of two pipes: eight sums and more keep them busy.
+
+inline constexpr std::size_t kAttentionRows = 3;  // rows of the largest tile
+template <std::size_t kRows>
+inline constexpr std::size_t kScoreKeys = 2;  // keys scored together
+template <std::size_t kRows>
+inline constexpr std::size_t kValueParts = 4;  // vectors of values summed together
+
+// A constant to which a product is added.
+[[gnu::always_inline]] inline Vec v_addend(const float (&x)[4]) {
+    return _mm256_set1_ps(x[0]);
+}
+// The bits of each lane, 23 places up: where a float keeps its exponent.
+[[gnu::always_inline]] inline Vec v_low_bits_to_exponent(Vec a) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
+}
+// The rest of the tree for four sums whose lanes l and l + 8 are already added.
+[[gnu::always_inline]] inline Floats4 v_sum_folded(const Vec* sums) {
+    // The 128-bit halves of two sums at once: l and l + 4.
+    const Vec ac =
+        _mm256_add_ps(_mm256_permute2f128_ps(sums[0], sums[2], 0x20), _mm256_permute2f128_ps(sums[0], sums[2], 0x31));
+    const Vec bd =
+        _mm256_add_ps(_mm256_permute2f128_ps(sums[1], sums[3], 0x20), _mm256_permute2f128_ps(sums[1], sums[3], 0x31));
+    const Vec two = _mm256_add_ps(_mm256_shuffle_ps(ac, bd, 0x44), _mm256_shuffle_ps(ac, bd, 0xee));
+    const Vec one = _mm256_hadd_ps(two, two);  // a b a b, c d c d
+    return _mm_movelh_ps(_mm256_castps256_ps128(one), _mm256_extractf128_ps(one, 1));
+}
+// Four neighbouring factors, and one of them times a vector. A broadcast from memory costs no more than a load.
+using Factors = const float*;
+[[gnu::always_inline]] inline Factors load_factors(const float* factors) {
+    return factors;
+}
+[[gnu::always_inline]] inline Factors load_factor(const float* factor) {
+    return factor;
+}
+template <int kIndex>
+[[gnu::always_inline]] inline Vec v_fma_factor(Factors factors, Vec x, Vec sum) {
+    return _mm256_fmadd_ps(_mm256_broadcast_ss(factors + kIndex), x, sum);
 }
 
 // Pairs (0, 1), (2, 3), ... of two vectors to their first and second members, and back.

@@ -242,6 +242,24 @@ inline void quantize_q8x256(const float* x, std::size_t n, ActivationBlock256* o
     }
 }
 
+[[gnu::always_inline]] inline float largest_of_chunk(const float* x) {
+    Vec largest[4];
+    for (std::size_t i = 0; i < 4; ++i) largest[i] = v_load(x + i * kWidth);
+    for (std::size_t k = 4 * kWidth; k < kLogitChunk; k += 4 * kWidth) {
+        for (std::size_t i = 0; i < 4; ++i) largest[i] = v_max(largest[i], v_load(x + k + i * kWidth));
+    }
+    return v_largest(v_max(v_max(largest[0], largest[1]), v_max(largest[2], largest[3]))) + 0.0f;
+}
+
+inline void chunk_maxima(const float* x, std::size_t n, float* maxima) {
+    std::size_t i = 0;
+    for (; i + kLogitChunk <= n; i += kLogitChunk) *maxima++ = largest_of_chunk(x + i);
+    if (i == n) return;
+    float padded[kLogitChunk];  // with a value of the chunk itself: it cannot change the maximum
+    for (std::size_t k = 0; k < kLogitChunk; ++k) padded[k] = x[i + k < n ? i + k : i];
+    *maxima = largest_of_chunk(padded);
+}
+
 inline void install_float(Kernels& table) {
     table.matmul[static_cast<std::size_t>(DType::F32)] = matmul_float<WeightF32>;
     table.matmul[static_cast<std::size_t>(DType::F16)] = matmul_float<WeightF16>;
@@ -254,6 +272,7 @@ inline void install_float(Kernels& table) {
     table.geglu = geglu;
     table.rope = rope;
     table.to_f16 = convert_to_f16;
+    table.chunk_maxima = chunk_maxima;
 }
 
 }  // namespace

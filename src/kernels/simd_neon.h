@@ -193,6 +193,14 @@ inline constexpr std::size_t kWidth = 4;
 [[gnu::always_inline]] inline Vec v_select_less(Vec a, Vec b, Vec yes, Vec no) {
     return vbslq_f32(vcltq_f32(a, b), yes, no);
 }
+// NaN when either is; which zero comes out is the machine's choice.
+[[gnu::always_inline]] inline Vec v_max(Vec a, Vec b) {
+    return vmaxq_f32(a, b);
+}
+// The same over the elements of one vector.
+[[gnu::always_inline]] inline float v_largest(Vec a) {
+    return vmaxvq_f32(a);
+}
 // (p * 2^(n >> 1)) * 2^(n - (n >> 1)) for whole n.
 [[gnu::always_inline]] inline Vec v_times_power_of_two(Vec p, Vec n) {
     const int32x4_t whole = vcvtq_s32_f32(n);
@@ -222,6 +230,76 @@ inline constexpr std::size_t kWidth = 4;
     const Vec ab = vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(fa, fb)), vreinterpretq_f32_f64(vzip2q_f64(fa, fb)));
     const Vec cd = vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(fc, fd)), vreinterpretq_f32_f64(vzip2q_f64(fc, fd)));
     return vpaddq_f32(ab, cd);
+}
+
+// Four halves of K or V to floats. FCVTL takes two of the four pipes for a cycle. FMLAL by one takes a single pipe,
+// onto a zero that costs none: made by an instruction that register renaming removes, which turns -0 into +0 (in K no
+// softmax can see that), or loaded, -0, which changes nothing.
+#if defined(__ARM_FEATURE_FP16_FML)
+alignas(16) constexpr float kMinusZeros[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
+[[gnu::always_inline]] inline Vec v_load_key(const std::uint16_t* x) {
+    Vec wide;
+    __asm__("movi %0.4s, #0\n\tfmlal %0.4s, %1.4h, %2.4h" : "=&w"(wide) : "w"(vld1_u16(x)), "w"(vdup_n_u16(0x3c00)));
+    return wide;
+}
+[[gnu::always_inline]] inline Vec v_load_value(const std::uint16_t* x) {
+    Vec wide;
+    __asm__("ldr %q0, %3\n\tfmlal %0.4s, %1.4h, %2.4h"
+            : "=&w"(wide)
+            : "w"(vld1_u16(x)), "w"(vdup_n_u16(0x3c00)), "m"(kMinusZeros));
+    return wide;
+}
+#else
+[[gnu::always_inline]] inline Vec v_load_key(const std::uint16_t* x) {
+    return v_load_f16(x);
+}
+[[gnu::always_inline]] inline Vec v_load_value(const std::uint16_t* x) {
+    return v_load_f16(x);
+}
+#endif
+
+// Attention. Registers are 32 and an FMA takes four cycles of four pipes: sixteen sums and more keep them busy.
+
+inline constexpr std::size_t kAttentionRows = 4;  // rows of the largest tile
+template <std::size_t kRows>
+inline constexpr std::size_t kScoreKeys = kRows < 4 ? 4 : 2;  // keys scored together
+template <std::size_t kRows>
+inline constexpr std::size_t kValueParts = kRows < 4 ? 8 : 4;  // vectors of values summed together
+
+// A constant that a fused multiply-add is to overwrite. Loaded each time: a copy of a register would take a vector
+// pipe.
+[[gnu::always_inline]] inline Vec v_addend(const float (&x)[4]) {
+    Vec addend;
+    __asm__ volatile("ldr %q0, %1" : "=w"(addend) : "m"(x));
+    return addend;
+}
+// The bits of each lane, 23 places up: where a float keeps its exponent.
+[[gnu::always_inline]] inline Vec v_low_bits_to_exponent(Vec a) {
+    return vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(a), 23));
+}
+// The rest of the tree for four sums whose lanes l and l + 8, then l + 4, are already added.
+[[gnu::always_inline]] inline Floats4 v_sum_folded(const Vec* sums) {
+    const float64x2_t a = vreinterpretq_f64_f32(sums[0]);
+    const float64x2_t b = vreinterpretq_f64_f32(sums[1]);
+    const float64x2_t c = vreinterpretq_f64_f32(sums[2]);
+    const float64x2_t d = vreinterpretq_f64_f32(sums[3]);
+    const Vec ab = vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(a, b)), vreinterpretq_f32_f64(vzip2q_f64(a, b)));
+    const Vec cd = vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(c, d)), vreinterpretq_f32_f64(vzip2q_f64(c, d)));
+    return vpaddq_f32(ab, cd);
+}
+// Four neighbouring factors, and one of them times a vector.
+using Factors = float32x4_t;
+[[gnu::always_inline]] inline Factors load_factors(const float* factors) {
+    return vld1q_f32(factors);
+}
+[[gnu::always_inline]] inline Factors load_factor(const float* factor) {
+    return vld1q_dup_f32(factor);
+}
+template <int kIndex>
+[[gnu::always_inline]] inline Vec v_fma_factor(Factors factors, Vec x, Vec sum) {
+    // GCC would make a vector of the factor first.
+    __asm__("fmla %0.4s, %1.4s, %2.s[%c3]" : "+w"(sum) : "w"(x), "w"(factors), "i"(kIndex));
+    return sum;
 }
 
 // Pairs (0, 1), (2, 3), ... of two vectors to their first and second members, and back.

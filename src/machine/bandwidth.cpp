@@ -1,8 +1,6 @@
 // Sums a large buffer again and again; the sums only keep the compiler from skipping the reads.
 #include "machine/bandwidth.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -31,15 +29,26 @@ std::uint64_t sum_words(std::span<const std::uint64_t> words) {
 
 }  // namespace
 
+std::size_t bytes_beyond_caches(const Topology& topology) {
+    constexpr std::size_t kLeast = std::size_t{192} << 20;
+    constexpr std::uint64_t kMost = std::uint64_t{4} << 30;  // whatever the machine says of itself
+    unsigned last_level = 0;
+    std::uint64_t last_bytes = 0;
+    for (const Cache& cache : topology.caches) {
+        if (cache.level < last_level) continue;
+        if (cache.level > last_level) last_bytes = 0;
+        last_level = cache.level;
+        last_bytes += std::min(cache.size_bytes, kMost) * std::min(cache.count, 1024u);
+    }
+    return static_cast<std::size_t>(std::clamp<std::uint64_t>(last_bytes / 2 * 5, kLeast, kMost));
+}
+
 double measure_read_bandwidth(ThreadPool& pool, std::size_t bytes, double seconds) {
     const double start = monotonic_seconds();
     const std::size_t count = std::max(bytes / sizeof(std::uint64_t), kChunkWords);
     Result<Reservation> memory = Reservation::create(count * sizeof(std::uint64_t));
     if (!memory.ok()) return 0;
-#ifdef MADV_HUGEPAGE
-    // Fewer page faults and TLB misses: the roof is what the memory can do. A kernel that refuses does no harm.
-    madvise(memory->data(), memory->size_bytes(), MADV_HUGEPAGE);
-#endif
+    memory->prefer_large_pages();  // the roof is what the memory can do
     const std::span<std::uint64_t> words(reinterpret_cast<std::uint64_t*>(memory->data()), count);
     const std::size_t chunks = (count + kChunkWords - 1) / kChunkWords;
     const auto chunk_of = [&](std::size_t item) {

@@ -63,7 +63,37 @@ bool spin_until(Ready ready, bool crowded) {
     return false;
 }
 
+constexpr std::size_t kMaxDealt = 64;  // workers with a part of their own in a phase: one bit each
+
 }  // namespace
+
+// What workers share of one phase. Items [0, dealt * part) lie in parts, one a worker; the rest is taken bit by bit.
+struct alignas(kCacheLine) PhaseState {
+    std::uint32_t items = 0;
+    std::uint32_t dealt = 0;              // number of parts
+    std::uint32_t part = 0;               // items of a part
+    std::uint32_t bit = 0;                // items taken at a time from the rest
+    std::atomic<std::uint64_t> taken{0};  // parts somebody has taken
+    std::atomic<std::uint32_t> next{0};   // of the rest
+    std::atomic<std::uint32_t> done{0};   // items
+
+    void set(std::size_t count, std::size_t workers) {
+        items = static_cast<std::uint32_t>(count);
+        dealt = static_cast<std::uint32_t>(std::min(workers, kMaxDealt));
+        // One eighth stays for the faster ones, if there are items enough to share out that finely.
+        part = count >= 4 * dealt ? items / dealt - items / (8 * dealt) : items / dealt;
+        bit = std::max(1u, (items - dealt * part) / (2 * dealt));
+        taken.store(0, std::memory_order_relaxed);
+        next.store(dealt * part, std::memory_order_relaxed);
+        done.store(0, std::memory_order_relaxed);
+    }
+    bool take_part(std::size_t index) {
+        const std::uint64_t mask = std::uint64_t{1} << index;
+        if ((taken.load(std::memory_order_relaxed) & mask) != 0) return false;
+        return (taken.fetch_or(mask, std::memory_order_relaxed) & mask) == 0;
+    }
+    bool complete() const { return done.load(std::memory_order_acquire) == items; }
+};
 
 struct ThreadPool::Impl {
     alignas(kCacheLine) std::atomic<std::uint32_t> gate{0};
@@ -72,16 +102,23 @@ struct ThreadPool::Impl {
     // Written by the caller while the gate is closed and nobody is inside; read by workers inside.
     alignas(kCacheLine) std::size_t count = 0;
     ItemFn function = nullptr;
+    PhaseFn phase_function = nullptr;  // when set, the region is made of phases
+    std::vector<PhaseState> phases;    // at least as many as the region has
     void* context = nullptr;
 
     alignas(kCacheLine) std::atomic<std::uint32_t> parked{0};  // workers waiting on the gate in the kernel
+    std::atomic<std::uint32_t> phase_parked{0};                // workers asleep until a phase is complete
     std::atomic<std::uint32_t> caller_parked{0};               // 1 while the caller sleeps until all have left
     std::atomic<bool> running{false};                          // catches nested and concurrent regions
     bool crowded = false;
     std::vector<std::thread> threads;
 
     void work(std::size_t worker);
+    void do_region(std::size_t worker);
     void do_items(std::size_t worker);
+    void do_phase(std::size_t index, std::size_t worker);
+    void wait_for(PhaseState& phase);
+    void run_region();
     void leave();
     void open_gate();
     void close_gate_and_wait();
@@ -92,6 +129,50 @@ void ThreadPool::Impl::do_items(std::size_t worker) {
     for (std::size_t item; (item = next_item.fetch_add(1, std::memory_order_relaxed)) < count;) {
         function(context, item, worker);
     }
+}
+
+void ThreadPool::Impl::do_phase(std::size_t index, std::size_t worker) {
+    PhaseState& phase = phases[index];
+    std::uint32_t did = 0;
+    const auto take = [&](std::size_t part) {
+        if (phase.part == 0 || !phase.take_part(part)) return;
+        phase_function(context, index, part * phase.part, (part + 1) * phase.part, worker);
+        did += phase.part;
+    };
+    if (worker < phase.dealt) take(worker);
+    while (phase.next.load(std::memory_order_relaxed) < phase.items) {
+        const std::uint32_t first = phase.next.fetch_add(phase.bit, std::memory_order_relaxed);
+        if (first >= phase.items) break;
+        const std::uint32_t last = std::min(first + phase.bit, phase.items);
+        phase_function(context, index, first, last, worker);
+        did += last - first;
+    }
+    for (std::size_t part = 0; part < phase.dealt; ++part) take(part);
+    if (did == 0) return;
+    // Sequentially consistent against phase_parked: either the sleeper sees the last item, or we see the sleeper.
+    if (phase.done.fetch_add(did) + did == phase.items && phase_parked.load() != 0) phase.done.notify_all();
+}
+
+void ThreadPool::Impl::wait_for(PhaseState& phase) {
+    if (spin_until([&] { return phase.complete(); }, crowded)) return;
+    phase_parked.fetch_add(1);
+    for (std::uint32_t done; (done = phase.done.load()) != phase.items;) phase.done.wait(done);
+    phase_parked.fetch_sub(1);
+}
+
+void ThreadPool::Impl::do_region(std::size_t worker) {
+    if (phase_function == nullptr) return do_items(worker);
+    for (std::size_t index = 0; index < count; ++index) {
+        if (phases[index].complete()) continue;
+        do_phase(index, worker);
+        if (worker == 0 || index + 1 < count) wait_for(phases[index]);
+    }
+}
+
+void ThreadPool::Impl::run_region() {
+    open_gate();
+    do_region(0);
+    close_gate_and_wait();
 }
 
 void ThreadPool::Impl::leave() {
@@ -121,7 +202,7 @@ void ThreadPool::Impl::work(std::size_t worker) {
         const std::uint32_t joined = gate.fetch_add(1);
         if (joined & kOpen) {
             seen = joined & ~(kInsideMask | kOpen);
-            do_items(worker);
+            do_region(worker);
         }
         leave();
     }
@@ -184,11 +265,29 @@ void ThreadPool::run(std::size_t count, ItemFn function, void* context) {
     } else {
         impl.count = count;
         impl.function = function;
+        impl.phase_function = nullptr;
         impl.context = context;
         impl.next_item.store(0, std::memory_order_relaxed);
-        impl.open_gate();
-        impl.do_items(0);
-        impl.close_gate_and_wait();
+        impl.run_region();
+    }
+    impl.running.store(false, std::memory_order_relaxed);
+}
+
+void ThreadPool::run_phases(std::span<const std::size_t> items, PhaseFn function, void* context) {
+    Impl& impl = *impl_;
+    CHECK(!impl.running.load(std::memory_order_relaxed));
+    impl.running.store(true, std::memory_order_relaxed);
+    if (impl.threads.empty()) {
+        for (std::size_t phase = 0; phase < items.size(); ++phase) {
+            if (items[phase] != 0) function(context, phase, 0, items[phase], 0);
+        }
+    } else {
+        if (impl.phases.size() < items.size()) impl.phases = std::vector<PhaseState>(items.size());
+        for (std::size_t phase = 0; phase < items.size(); ++phase) impl.phases[phase].set(items[phase], size());
+        impl.count = items.size();
+        impl.phase_function = function;
+        impl.context = context;
+        impl.run_region();
     }
     impl.running.store(false, std::memory_order_relaxed);
 }

@@ -1,9 +1,11 @@
 // A pool of workers for short parallel regions. The caller is worker 0; the others spin briefly, then park.
-// Running a region allocates nothing. Which worker does an item never changes what is computed.
+// Running a region allocates nothing once it has run that many phases. Which worker does an item never changes what is
+// computed.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 namespace hearth {
@@ -30,9 +32,27 @@ public:
             const_cast<void*>(static_cast<const void*>(&body)));
     }
 
+    // Phases one after another in one region: body(phase, first, last, worker) does items [first, last) of a phase that
+    // has items[phase] of them, each exactly once; a phase begins when the one before is complete. Most of a phase is
+    // dealt out in equal neighbouring parts, so that a worker finds the same data in its cache the next time; the rest
+    // goes to whoever is free, and so does the part of a worker that has not come. A phase ends with its last item, not
+    // with the last worker to arrive.
+    template <typename Body>
+    void for_each_phase(std::span<const std::size_t> items, Body&& body) {
+        using Callable = std::remove_reference_t<Body>;
+        run_phases(
+            items,
+            [](void* context, std::size_t phase, std::size_t first, std::size_t last, std::size_t worker) {
+                (*static_cast<Callable*>(context))(phase, first, last, worker);
+            },
+            const_cast<void*>(static_cast<const void*>(&body)));
+    }
+
 private:
     using ItemFn = void (*)(void* context, std::size_t item, std::size_t worker);
+    using PhaseFn = void (*)(void* context, std::size_t phase, std::size_t first, std::size_t last, std::size_t worker);
     void run(std::size_t count, ItemFn function, void* context);
+    void run_phases(std::span<const std::size_t> items, PhaseFn function, void* context);
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

@@ -3,23 +3,18 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 
 #include "base/rng.h"
 #include "sampling/exponential.h"
+#include "sampling/exponential_sums.h"
 
 namespace hearth {
 
 namespace {
 
-using Candidate = SamplerScratch::Candidate;
-
-constexpr float kLowest = -std::numeric_limits<float>::infinity();
-constexpr std::size_t kLanes = 16;           // virtual lanes of every pass over the vocabulary
-constexpr std::size_t kFirstSortStep = 128;  // candidates sorted at once when it is not known how many are needed
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Status check_range(const char* name, float value, float lowest, float highest, bool lowest_allowed = true) {
     const bool inside = value <= highest && (lowest_allowed ? value >= lowest : value > lowest);
@@ -30,162 +25,76 @@ Status check_range(const char* name, float value, float lowest, float highest, b
     return Error{ErrorCode::Usage, text};
 }
 
-struct Survey {
-    float highest = kLowest;
-    bool has_nan = false;
-};
-
-// One pass over the logits: the maximum, and whether any is NaN.
-Survey survey(std::span<const float> logits) {
-    float highest[kLanes];
-    std::uint32_t nan[kLanes] = {};
-    std::fill(highest, highest + kLanes, kLowest);
-    std::size_t i = 0;
-    for (; i + kLanes <= logits.size(); i += kLanes) {
-        for (std::size_t lane = 0; lane < kLanes; ++lane) {
-            const float value = logits[i + lane];
-            highest[lane] = value > highest[lane] ? value : highest[lane];
-            nan[lane] |= value != value ? 1u : 0u;
-        }
-    }
-    Survey result;
-    for (; i < logits.size(); ++i) {
-        highest[0] = std::max(highest[0], logits[i]);
-        nan[0] |= logits[i] != logits[i] ? 1u : 0u;
-    }
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        result.highest = std::max(result.highest, highest[lane]);
-        result.has_nan = result.has_nan || nan[lane] != 0;
-    }
-    return result;
-}
-
-// Sum of e^(logit - highest), in lanes added up by a fixed tree.
-double sum_of_exponentials(std::span<const float> logits, float highest) {
-    constexpr std::size_t kWide = 8;
-    double sums[kWide] = {};
-    std::size_t i = 0;
-    for (; i + kWide <= logits.size(); i += kWide) {
-        for (std::size_t lane = 0; lane < kWide; ++lane) {
-            sums[lane] += exponential(static_cast<double>(logits[i + lane]) - static_cast<double>(highest));
-        }
-    }
-    for (std::size_t lane = 0; i < logits.size(); ++i, ++lane) {
-        sums[lane] += exponential(static_cast<double>(logits[i]) - static_cast<double>(highest));
-    }
-    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
-}
-
-// Likelier first, then the lower id: a total order.
-bool likelier(const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
-}
-
-// Orders more and more of the front of `set`: nothing is sorted that nobody looks at.
-template <typename Before>
-class GrowingFront {
-public:
-    GrowingFront(std::span<Candidate> set, Before before) : set_(set), before_(before) {}
-
-    const Candidate& operator[](std::size_t index) {
-        if (index >= sorted_) grow(index);
-        return set_[index];
-    }
-
-private:
-    void grow(std::size_t index) {
-        const std::size_t wanted = std::min(set_.size(), std::max({index + 1, 4 * sorted_, kFirstSortStep}));
-        const auto begin = set_.begin() + static_cast<std::ptrdiff_t>(sorted_);
-        const auto middle = set_.begin() + static_cast<std::ptrdiff_t>(wanted);
-        if (middle != set_.end()) std::nth_element(begin, middle, set_.end(), before_);
-        std::sort(begin, middle, before_);
-        sorted_ = wanted;
-    }
-    std::span<Candidate> set_;
-    Before before_;
-    std::size_t sorted_ = 0;
-};
-
-// Whether one of kLanes values exceeds `bar`.
-bool any_above(const float* values, float bar) {
-    std::uint32_t above = 0;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) above |= values[lane] > bar ? 1u : 0u;
-    return above != 0;
-}
-
-// The `count` likeliest of all logits, in order, at the front of `candidates`. Blocks without a value above the current
-// bar are passed over at the speed of a maximum.
-std::size_t select_top(std::span<const float> logits, std::size_t count, std::span<Candidate> candidates) {
-    const std::size_t capacity = std::min(candidates.size(), std::max<std::size_t>(2 * count, 256) + kLanes);
-    std::size_t held = 0;
-    float bar = kLowest;  // what does not exceed it cannot be among the best
-    const auto shrink = [&] {
-        if (held <= count) return;
-        const auto begin = candidates.begin();
-        std::nth_element(begin, begin + static_cast<std::ptrdiff_t>(count) - 1,
-                         begin + static_cast<std::ptrdiff_t>(held), likelier);
-        held = count;
-        bar = candidates[count - 1].logit;
-    };
-    for (std::size_t i = 0; i < logits.size(); i += kLanes) {
-        const std::size_t end = std::min(i + kLanes, logits.size());
-        if (i + kLanes <= logits.size() && !any_above(logits.data() + i, bar)) continue;
-        if (held + kLanes > capacity && capacity < candidates.size()) shrink();
-        for (std::size_t k = i; k < end; ++k) {
-            if (logits[k] > bar) candidates[held++] = Candidate{logits[k], static_cast<TokenId>(k)};
-        }
-    }
-    shrink();
-    std::sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(held), likelier);
-    return held;
-}
-
-// All tokens that can be drawn at all, in the order of their ids.
-std::size_t select_all(std::span<const float> logits, std::span<Candidate> candidates) {
-    std::size_t held = 0;
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-        if (logits[i] > kLowest) candidates[held++] = Candidate{logits[i], static_cast<TokenId>(i)};
-    }
-    return held;
-}
-
 double weight(const Candidate& candidate, float highest, double inverse_temperature = 1.0) {
     return exponential((static_cast<double>(candidate.logit) - static_cast<double>(highest)) * inverse_temperature);
 }
 
+// Calls visit(candidate, weight) for each of `set` in its order.
+template <typename Visit>
+void for_each_weight(std::span<const Candidate> set, float highest, double inverse_temperature, Visit visit) {
+    constexpr std::size_t kBlock = 64;
+    double weights[kBlock];
+    for (std::size_t i = 0; i < set.size(); i += kBlock) {
+        const std::size_t count = std::min(kBlock, set.size() - i);
+        exponentials(&set[i].logit, sizeof(Candidate) / sizeof(float), count, highest, inverse_temperature, weights);
+        for (std::size_t k = 0; k < count; ++k) visit(set[i + k], weights[k]);
+    }
+}
+
 double total_weight(std::span<const Candidate> set, float highest, double inverse_temperature = 1.0) {
     double total = 0.0;
-    for (const Candidate& candidate : set) total += weight(candidate, highest, inverse_temperature);
+    for_each_weight(set, highest, inverse_temperature, [&](const Candidate&, double weight) { total += weight; });
+    return total;
+}
+
+// The same over a whole row, in the order of the ids.
+double total_weight(const ChunkedLogits& row, double inverse_temperature) {
+    double total = 0.0;
+    double weights[kLogitChunk];
+    for (std::size_t c = 0; c < row.chunk_count(); ++c) {
+        const std::span<const float> chunk = row.chunk(c);
+        exponentials(chunk.data(), 1, chunk.size(), row.highest(), inverse_temperature, weights);
+        for (std::size_t i = 0; i < chunk.size(); ++i) {
+            if (chunk[i] > -kInfinity) total += weights[i];
+        }
+    }
     return total;
 }
 
 float highest_of(std::span<const Candidate> set) {
-    float highest = kLowest;
+    float highest = -kInfinity;
     for (const Candidate& candidate : set) highest = std::max(highest, candidate.logit);
     return highest;
 }
 
-// Keeps the front of `set`, ordered by `before`, until its share of `total`, the weight of all, reaches `mass`.
-template <typename Before>
-std::size_t keep_mass(std::span<Candidate> set, double total, float mass, float highest, Before before) {
+// How many of the first of `front` it takes until their share of `total`, the weight of all, reaches `mass`.
+template <typename Front>
+std::size_t count_mass(Front& front, double total, float mass, float highest) {
     const double target = static_cast<double>(mass) * total;
-    GrowingFront front(set, before);
     double sum = 0.0;
-    for (std::size_t i = 0; i < set.size(); ++i) {
-        sum += weight(front[i], highest);
-        if (sum >= target) return i + 1;
+    std::size_t count = 0;
+    while (const Candidate* candidate = front.at(count)) {
+        ++count;
+        sum += weight(*candidate, highest);
+        if (sum >= target) break;
     }
-    return set.size();
+    return count;
+}
+
+template <typename Before>
+std::span<Candidate> keep_mass(std::span<Candidate> set, double total, float mass, float highest, Before before) {
+    GrowingFront front(set, before);
+    return set.first(count_mass(front, total, mass, highest));
 }
 
 // Locally typical sampling: the tokens whose surprise is nearest to the expected one, up to a mass.
-std::size_t keep_typical(std::span<Candidate> set, double total, float mass, float highest) {
+std::span<Candidate> keep_typical(std::span<Candidate> set, double total, float mass, float highest) {
     // Surprise is -ln p = distance below `highest` + ln(total); the constant drops out of every comparison.
     double expected = 0.0;
-    for (const Candidate& candidate : set) {
+    for_each_weight(set, highest, 1.0, [&](const Candidate& candidate, double weight) {
         const double distance = static_cast<double>(highest) - static_cast<double>(candidate.logit);
-        expected += weight(candidate, highest) / total * distance;
-    }
+        expected += weight / total * distance;
+    });
     const auto deviation = [highest, expected](const Candidate& candidate) {
         return std::fabs(static_cast<double>(highest) - static_cast<double>(candidate.logit) - expected);
     };
@@ -197,26 +106,83 @@ std::size_t keep_typical(std::span<Candidate> set, double total, float mass, flo
 }
 
 // Keeps, in their order, the candidates at least `share` as likely as the likeliest.
-std::size_t keep_above(std::span<Candidate> set, float share, float highest) {
+std::span<Candidate> keep_above(std::span<Candidate> set, float share, float highest) {
     std::size_t held = 0;
     for (const Candidate& candidate : set) {
         if (weight(candidate, highest) >= static_cast<double>(share)) set[held++] = candidate;
     }
-    return held;
+    return set.first(held);
 }
 
-TokenId draw(std::span<Candidate> set, float temperature, double unit) {
-    const float highest = highest_of(set);
-    const double inverse_temperature = 1.0 / static_cast<double>(temperature);
-    const double target = unit * total_weight(set, highest, inverse_temperature);
-    GrowingFront front(set, likelier);
+// A logit below which keep_above keeps nothing: a little lower than the exact place, whatever the rounding.
+float bar_of_share(float share, float highest) {
+    return static_cast<float>(static_cast<double>(highest) + logarithm(static_cast<double>(share)) - 1e-3);
+}
+
+// Walks down `front` to where `unit` of the weight `total` lies.
+template <typename Front>
+TokenId draw(Front& front, double total, float highest, double inverse_temperature, double unit) {
+    const double target = unit * total;
     double sum = 0.0;
-    for (std::size_t i = 0; i < set.size(); ++i) {
-        sum += weight(front[i], highest, inverse_temperature);
-        if (sum > target) return front[i].token;
+    TokenId token = 0;
+    for (std::size_t i = 0; const Candidate* candidate = front.at(i); ++i) {
+        token = candidate->token;
+        sum += weight(*candidate, highest, inverse_temperature);
+        if (sum > target) break;
     }
-    // Only when rounding left the sum in descending order below the one in id order.
-    return front[set.size() - 1].token;
+    return token;  // the last one only when rounding left the sum in descending order below the one in id order
+}
+
+// What the filters leave of a row. Only called when there is one.
+std::span<Candidate> filter(const ChunkedLogits& row, const SamplingOptions& options, Selection& selection) {
+    const bool cut = options.top_k > 0 && options.top_k < row.size();
+    float highest = row.highest();
+    std::span<Candidate> set;
+    if (cut || options.typical_p < 1.0f) {
+        set = cut ? selection.top(row, options.top_k) : selection.all(row);
+        double total = 0.0;
+        const bool weighs = options.typical_p < 1.0f || options.top_p < 1.0f;
+        if (weighs) total = cut ? total_weight(set, highest) : sum_of_exponentials(row);
+        if (options.typical_p < 1.0f) {
+            set = keep_typical(set, total, options.typical_p, highest);
+            highest = highest_of(set);
+            total = total_weight(set, highest);
+        }
+        if (options.top_p < 1.0f) set = keep_mass(set, total, options.top_p, highest, likelier);
+    } else if (options.top_p < 1.0f) {
+        DescendingRow front(row, selection);
+        set = front.first(count_mass(front, sum_of_exponentials(row), options.top_p, highest));
+    } else {
+        set = selection.at_least(row, bar_of_share(options.min_p, highest));
+    }
+    return options.min_p > 0.0f ? keep_above(set, options.min_p, highest) : set;
+}
+
+TokenId draw_token(const ChunkedLogits& row, const SamplingOptions& options, std::uint64_t position,
+                   Selection& selection) {
+    const double inverse_temperature = 1.0 / static_cast<double>(options.temperature);
+    const double unit = random_unit(options.seed, position);
+    const bool filtered = (options.top_k > 0 && options.top_k < row.size()) || options.typical_p < 1.0f ||
+                          options.top_p < 1.0f || options.min_p > 0.0f;
+    if (!filtered) {
+        DescendingRow front(row, selection);
+        return draw(front, total_weight(row, inverse_temperature), row.highest(), inverse_temperature, unit);
+    }
+    const std::span<Candidate> set = filter(row, options, selection);
+    const float highest = highest_of(set);
+    const double total = total_weight(set, highest, inverse_temperature);
+    GrowingFront front(set, likelier);
+    return draw(front, total, highest, inverse_temperature, unit);
+}
+
+// The lowest of the likeliest tokens.
+TokenId likeliest(const ChunkedLogits& row) {
+    const std::span<const float> maxima = row.maxima();
+    const std::size_t index =
+        static_cast<std::size_t>(std::find(maxima.begin(), maxima.end(), row.highest()) - maxima.begin());
+    const std::span<const float> chunk = row.chunk(index);
+    const auto place = std::find(chunk.begin(), chunk.end(), row.highest()) - chunk.begin();
+    return static_cast<TokenId>(index * kLogitChunk + static_cast<std::size_t>(place));
 }
 
 bool has_penalties(const SamplingOptions& options) {
@@ -224,11 +190,11 @@ bool has_penalties(const SamplingOptions& options) {
                                         options.presence_penalty != 0.0f);
 }
 
-// Applies the penalties to `logits` for the tokens of `recent`. `counts` is zero before and after.
-void penalise(std::span<float> logits, const SamplingOptions& options, std::span<const TokenId> recent,
+// Applies the penalties for the tokens of `recent`. `counts` is zero before and after.
+void penalise(ChunkedLogits& row, const SamplingOptions& options, std::span<const TokenId> recent,
               std::span<std::uint32_t> counts) {
     recent = recent.last(std::min<std::size_t>(recent.size(), options.penalty_last));
-    const auto inside = [&](TokenId token) { return token >= 0 && static_cast<std::size_t>(token) < logits.size(); };
+    const auto inside = [&](TokenId token) { return token >= 0 && static_cast<std::size_t>(token) < row.size(); };
     for (const TokenId token : recent) {
         if (inside(token)) ++counts[static_cast<std::size_t>(token)];
     }
@@ -236,7 +202,7 @@ void penalise(std::span<float> logits, const SamplingOptions& options, std::span
         if (!inside(token)) continue;
         const std::size_t index = static_cast<std::size_t>(token);
         if (counts[index] == 0) continue;  // an earlier occurrence has been here
-        float& logit = logits[index];
+        float& logit = row.change(index);
         logit = logit > 0.0f ? logit / options.repetition_penalty : logit * options.repetition_penalty;
         logit -= static_cast<float>(counts[index]) * options.frequency_penalty + options.presence_penalty;
         counts[index] = 0;
@@ -269,66 +235,45 @@ Status SamplingOptions::validate(std::size_t vocabulary_size) const {
 }
 
 SamplerScratch::SamplerScratch(std::size_t vocabulary_size)
-    : candidates_(vocabulary_size), adjusted_(vocabulary_size), counts_(vocabulary_size) {}
+    : row_(vocabulary_size), selection_(vocabulary_size), counts_(vocabulary_size) {}
 
-Result<SampledToken> sample(std::span<const float> logits, const SamplingOptions& options,
-                            std::span<const TokenId> recent, std::uint64_t position, SamplerScratch& scratch) {
-    if (logits.empty() || logits.size() > scratch.candidates_.size()) {
+Result<SampledToken> sample(const LogitRow& row, const SamplingOptions& options, std::span<const TokenId> recent,
+                            std::uint64_t position, SamplerScratch& scratch) {
+    const std::span<const float> logits = row.logits;
+    ChunkedLogits& adjusted = scratch.row_;
+    if (logits.empty() || logits.size() > adjusted.capacity()) {
         return Error{ErrorCode::Failed, "sampling " + std::to_string(logits.size()) + " logits with memory for " +
-                                            std::to_string(scratch.candidates_.size())};
+                                            std::to_string(adjusted.capacity())};
     }
-    const Survey model = survey(logits);
-    if (model.has_nan) return broken("NaN", position);
-    if (model.highest == std::numeric_limits<float>::infinity()) return broken("infinite", position);
-    if (model.highest == kLowest) return broken("only -Inf", position);
+    adjusted.reset(row);
+    const float highest = adjusted.highest();
+    if (std::isnan(highest)) return broken("NaN", position);
+    if (highest == kInfinity) return broken("infinite", position);
+    if (highest == -kInfinity) return broken("only -Inf", position);
 
-    std::span<const float> adjusted = logits;
-    Survey after = model;
-    if (has_penalties(options) || !options.logit_bias.empty()) {
-        const std::span<float> copy(scratch.adjusted_.data(), logits.size());
-        std::copy(logits.begin(), logits.end(), copy.begin());
-        for (const auto& [token, bias] : options.logit_bias) {
-            if (token >= 0 && static_cast<std::size_t>(token) < copy.size()) {
-                copy[static_cast<std::size_t>(token)] += bias;
-            }
-        }
-        if (has_penalties(options)) penalise(copy, options, recent, scratch.counts_);
-        adjusted = copy;
-        after = survey(adjusted);
-        if (after.has_nan || !(std::fabs(after.highest) < std::numeric_limits<float>::infinity())) {
-            return broken("overflowing", position);
-        }
+    for (const auto& [token, bias] : options.logit_bias) {
+        const bool inside = token >= 0 && static_cast<std::size_t>(token) < logits.size();
+        if (inside) adjusted.change(static_cast<std::size_t>(token)) += bias;
     }
+    if (has_penalties(options)) penalise(adjusted, options, recent, scratch.counts_);
+    adjusted.settle();
+    if (!std::isfinite(adjusted.highest())) return broken("overflowing", position);
 
-    TokenId token;
-    if (options.temperature == 0.0f) {
-        token = static_cast<TokenId>(std::find(adjusted.begin(), adjusted.end(), after.highest) - adjusted.begin());
-    } else {
-        std::span<Candidate> set(scratch.candidates_);
-        const bool cut = options.top_k > 0 && options.top_k < adjusted.size();
-        set = set.first(cut ? select_top(adjusted, options.top_k, set) : select_all(adjusted, set));
-        float highest = after.highest;
-        const bool weighs = options.typical_p < 1.0f || options.top_p < 1.0f;
-        double total = 0.0;
-        if (weighs) total = cut ? total_weight(set, highest) : sum_of_exponentials(adjusted, highest);
-        if (options.typical_p < 1.0f) {
-            set = set.first(keep_typical(set, total, options.typical_p, highest));
-            highest = highest_of(set);
-            total = total_weight(set, highest);
-        }
-        if (options.top_p < 1.0f) set = set.first(keep_mass(set, total, options.top_p, highest, likelier));
-        if (options.min_p > 0.0f) set = set.first(keep_above(set, options.min_p, highest));
-        token = draw(set, options.temperature, random_unit(options.seed, position));
+    SampledToken sampled;
+    sampled.token =
+        options.temperature == 0.0f ? likeliest(adjusted) : draw_token(adjusted, options, position, scratch.selection_);
+    if (options.logprob) {
+        const double normaliser = logarithm(sum_of_exponentials_fast(logits, highest));
+        const double logit = static_cast<double>(logits[static_cast<std::size_t>(sampled.token)]);
+        sampled.logprob = static_cast<float>(logit - static_cast<double>(highest) - normaliser);
     }
-    const double normaliser = logarithm(sum_of_exponentials(logits, model.highest));
-    const double distance =
-        static_cast<double>(logits[static_cast<std::size_t>(token)]) - static_cast<double>(model.highest);
-    return SampledToken{token, static_cast<float>(distance - normaliser)};
+    return sampled;
 }
 
 double log_sum_exp(std::span<const float> logits) {
-    const float highest = survey(logits).highest;
-    return static_cast<double>(highest) + logarithm(sum_of_exponentials(logits, highest));
+    const float highest = largest_logit(logits);
+    if (!std::isfinite(highest)) return static_cast<double>(highest);
+    return static_cast<double>(highest) + logarithm(sum_of_exponentials_fast(logits, highest));
 }
 
 }  // namespace hearth

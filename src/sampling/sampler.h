@@ -4,12 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "sampling/candidates.h"
+#include "sampling/chunked_logits.h"
+#include "sampling/logit_row.h"
 #include "text/tokenizer.h"
 
 namespace hearth {
@@ -26,6 +30,7 @@ struct SamplingOptions {
     std::uint32_t penalty_last = 64;  // tokens looked back at; 0: none
     std::uint64_t seed = 0;
     std::vector<std::pair<TokenId, float>> logit_bias;
+    bool logprob = false;  // also give SampledToken::logprob: one pass over the vocabulary
 
     // Usage error naming the option and its range.
     Status validate(std::size_t vocabulary_size) const;
@@ -33,7 +38,8 @@ struct SamplingOptions {
 
 struct SampledToken {
     TokenId token = 0;
-    float logprob = 0;  // of the token under the model's own distribution (temperature 1, no filter)
+    // Of the token under the model's own distribution (temperature 1, no filter); NaN unless asked for.
+    float logprob = std::numeric_limits<float>::quiet_NaN();
 };
 
 // Working memory of sampling, sized once for a vocabulary: sampling allocates nothing.
@@ -41,16 +47,11 @@ class SamplerScratch {
 public:
     explicit SamplerScratch(std::size_t vocabulary_size);
 
-    struct Candidate {
-        float logit;
-        TokenId token;
-    };
-
 private:
-    friend Result<SampledToken> sample(std::span<const float>, const SamplingOptions&, std::span<const TokenId>,
-                                       std::uint64_t, SamplerScratch&);
-    std::vector<Candidate> candidates_;
-    std::vector<float> adjusted_;        // logits after bias and penalties, when there are any
+    friend Result<SampledToken> sample(const LogitRow&, const SamplingOptions&, std::span<const TokenId>, std::uint64_t,
+                                       SamplerScratch&);
+    ChunkedLogits row_;
+    Selection selection_;
     std::vector<std::uint32_t> counts_;  // by token, zero between calls
 };
 
@@ -59,10 +60,12 @@ private:
 // temperature-1 probabilities of what the one before left; then temperature and one draw in descending order. `recent`:
 // the tokens before it, oldest first (only the last `penalty_last` matter). `position`: how many tokens stand before
 // it. A NaN logit is an error: the model's numbers are broken. Ties go to the lower token id.
-Result<SampledToken> sample(std::span<const float> logits, const SamplingOptions& options,
-                            std::span<const TokenId> recent, std::uint64_t position, SamplerScratch& scratch);
+// With maxima in `row`, greedy and top_k chains read little more than these.
+Result<SampledToken> sample(const LogitRow& row, const SamplingOptions& options, std::span<const TokenId> recent,
+                            std::uint64_t position, SamplerScratch& scratch);
 
-// ln of the sum of e^logit, in double and in a fixed order: logit - log_sum_exp(logits) is a log-probability.
+// ln of the sum of e^logit, to float precision and in a fixed order: logit - log_sum_exp(logits) is a log-probability.
+// NaN when a logit is.
 double log_sum_exp(std::span<const float> logits);
 
 }  // namespace hearth

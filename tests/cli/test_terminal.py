@@ -126,7 +126,7 @@ class ChatOnATerminal(CliTest):
         self.assertEqual(chat.finish()[0], 0)
 
     def test_ctrl_c_stops_the_answer_and_then_leaves(self):
-        chat = self.chat()
+        chat = self.chat("--ctx", "200000", "-n", "1000000")  # or the answer ends by itself before Ctrl-C is typed
         chat.type("go\n")
         chat.wait_for("aaa")
         chat.type("\x03")

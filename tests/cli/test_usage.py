@@ -5,7 +5,7 @@ import unittest
 
 from support import BINARY, SOURCE, CliTest
 
-COMMANDS = ["run", "pull", "inspect", "tokenize", "quantize", "perplexity", "bench", "vm", "completion", "help",
+COMMANDS = ["run", "pull", "plan", "doctor", "inspect", "tokenize", "quantize", "perplexity", "bench", "completion", "help",
             "version"]
 
 

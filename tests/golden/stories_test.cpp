@@ -25,7 +25,7 @@ std::string tell_story(const std::shared_ptr<Engine>& engine, std::size_t steps)
         const Result<Logits> logits = forward_pending(*engine, sequence, 64);
         EXPECT_TRUE(logits.ok()) << logits.error().message;
         if (!logits.ok()) return text;
-        const Result<SampledToken> next = sequence.sample(logits->row(logits->rows() - 1));
+        const Result<SampledToken> next = sequence.sample(logits->sampler_row(logits->rows() - 1));
         EXPECT_TRUE(next.ok()) << next.error().message;
         if (!next.ok() || next->token == bos) return text;
         EXPECT_TRUE(sequence.accept(next->token, text).ok());

@@ -74,7 +74,7 @@ private:
     std::vector<std::unique_ptr<std::vector<std::byte>>> storage_;
 };
 
-std::vector<float> replay(TinyModel& model, Backend& backend) {
+std::vector<float> replay(TinyModel& model, CpuBackend& backend) {
     const std::size_t steps = model.plan.steps().size();
     EXPECT_TRUE(backend.execute_window(model.plan, 0, steps, model.inputs()).ok());
     return backend.read_back(model.plan, model.graph.logits(), steps, model.inputs()).value();
@@ -91,6 +91,7 @@ TEST(CpuBackend, ReplayEqualsEagerBitForBitOnEveryLevelAndThreadCount) {
         for (const std::size_t threads : {1u, 2u, 3u}) {
             ThreadPool pool(threads);
             CpuBackend backend(level, pool);
+            ASSERT_TRUE(backend.prepare(model.plan).ok());
             std::fill(model.pool.begin(), model.pool.end(), std::byte{0xff});  // no value left over may help
             const std::vector<float> replayed = replay(model, backend);
             ASSERT_EQ(std::memcmp(replayed.data(), expected.data(), expected.size() * sizeof(float)), 0)
@@ -105,6 +106,7 @@ TEST(CpuBackend, WindowsComposeToTheWhole) {
     TinyModel model;
     ThreadPool pool(2);
     CpuBackend backend = CpuBackend::create("", pool).value();
+    ASSERT_TRUE(backend.prepare(model.plan).ok());
     const std::vector<float> whole = replay(model, backend);
     const std::size_t steps = model.plan.steps().size();
     for (std::size_t cut = 1; cut < steps; ++cut) {
@@ -120,6 +122,7 @@ TEST(CpuBackend, ReadBackGivesAnIntermediateWhileItIsHeldAndRefusesItAfterwards)
     TinyModel model;
     ThreadPool pool(1);
     CpuBackend backend = CpuBackend::create("", pool).value();
+    ASSERT_TRUE(backend.prepare(model.plan).ok());
     std::size_t after = 0;
     while (!model.plan.holds(model.query, after)) ++after;
     ASSERT_FALSE(backend.read_back(model.plan, model.query, after - 1, model.inputs()).ok());
@@ -138,6 +141,7 @@ TEST(CpuBackend, RowsDoNotDependOnTheirBatch) {
     TinyModel model;
     ThreadPool pool(2);
     CpuBackend backend = CpuBackend::create("", pool).value();
+    ASSERT_TRUE(backend.prepare(model.plan).ok());
     const std::vector<float> together = replay(model, backend);
     std::fill(model.pool.begin(), model.pool.end(), std::byte{0});
     // The same rows one at a time: the last of each sequence must come out equal.
@@ -166,6 +170,7 @@ TEST(CpuBackend, ProfilingCountsCallsAndSeconds) {
     TinyModel model;
     ThreadPool pool(1);
     CpuBackend backend = CpuBackend::create("", pool).value();
+    ASSERT_TRUE(backend.prepare(model.plan).ok());
     backend.set_profiling(true);
     replay(model, backend);
     EXPECT_EQ(backend.costs()[static_cast<std::size_t>(Op::Attend)].calls, 1u);

@@ -42,7 +42,7 @@ inline void decode_one(Engine& engine, Sequence& sequence, Generation& run, std:
     const Result<Logits> logits = forward_pending(engine, sequence, chunk);
     ASSERT_TRUE(logits.ok()) << logits.error().message;
     run.hash = hash_logits(logits->values, run.hash);
-    const Result<SampledToken> sampled = sequence.sample(logits->row(0));
+    const Result<SampledToken> sampled = sequence.sample(logits->sampler_row(0));
     ASSERT_TRUE(sampled.ok()) << sampled.error().message;
     run.tokens.push_back(sampled->token);
     ASSERT_TRUE(sequence.accept(sampled->token, run.text).ok());

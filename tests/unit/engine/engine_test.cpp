@@ -160,7 +160,7 @@ TEST(Engine, ANanWeightEndsTheSequenceWithAnError) {
     ASSERT_TRUE(sequence.append(make_prompt(5)).ok());
     const Result<Logits> logits = forward_pending(*engine, sequence);
     ASSERT_TRUE(logits.ok());
-    const Result<SampledToken> sampled = sequence.sample(logits->row(0));
+    const Result<SampledToken> sampled = sequence.sample(logits->sampler_row(0));
     ASSERT_FALSE(sampled.ok());
     EXPECT_NE(sampled.error().message.find("NaN"), std::string::npos);
 }

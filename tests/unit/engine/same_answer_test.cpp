@@ -92,7 +92,7 @@ TEST_P(SameAnswer, AloneOrInARaggedBatchOfSeven) {
         for (std::size_t k = 0; k < ready.size(); ++k) {
             Generation& run = runs[ready[k]];
             run.hash = hash_logits(logits->row(k), run.hash);
-            const SampledToken sampled = sequences[ready[k]].sample(logits->row(k)).value();
+            const SampledToken sampled = sequences[ready[k]].sample(logits->sampler_row(k)).value();
             run.tokens.push_back(sampled.token);
             ASSERT_TRUE(sequences[ready[k]].accept(sampled.token, run.text).ok());
         }
@@ -152,7 +152,7 @@ TEST_P(SameAnswer, AfterAThousandRandomForksAndRegressions) {
                         } else {
                             hashes.push_back(hash);
                         }
-                        const SampledToken sampled = sequence.sample(logits->row(0)).value();
+                        const SampledToken sampled = sequence.sample(logits->sampler_row(0)).value();
                         ASSERT_EQ(sampled.token, expected().tokens[index]);
                         std::string text;
                         ASSERT_TRUE(sequence.accept(sampled.token, text).ok());

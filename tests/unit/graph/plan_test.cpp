@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 namespace hearth {
@@ -45,36 +47,80 @@ TEST(Plan, QuantisesAValueOnceForAllItsConsumers) {
     EXPECT_EQ(count(plan, Op::Quantize), 3u);  // one a layer (the down projection is F32), one for the head
 }
 
-TEST(Plan, RunsMatmulsOverTheSameInputTogether) {
-    TwoLayerGraph model;
-    const Plan plan = Plan::compile(model.graph, {8, 2}).value();
-    std::vector<std::uint32_t> group_sizes;
-    for (const PlanStep step : plan.steps()) {
-        if (plan.nodes_of(step).front().op == Op::Matmul) group_sizes.push_back(step.count);
-    }
-    EXPECT_EQ(group_sizes, (std::vector<std::uint32_t>{2, 1, 2, 1, 1}));
+std::vector<Op> ops(std::span<const Node> nodes) {
+    std::vector<Op> all;
+    for (const Node& node : nodes) all.push_back(node.op);
+    return all;
 }
 
-TEST(Plan, LivingValuesNeverShareBytes) {
+TEST(Plan, FusesMatmulsOverTheSameInputWithWhatMakesItAndWhatFollows) {
     TwoLayerGraph model;
-    const PlanLimits limits{8, 2};
-    const Plan plan = Plan::compile(model.graph, limits).value();
-    // Whatever a step reads must still be held when it runs.
+    const Plan plan = Plan::compile(model.graph, {8, 2}).value();
+    std::vector<PlanStep> matmuls;
+    for (const PlanStep step : plan.steps()) {
+        if (step.kind == StepKind::Matmuls) matmuls.push_back(step);
+    }
+    ASSERT_EQ(matmuls.size(), 5u);  // gate and up, down; twice; the head
+    EXPECT_EQ(ops(plan.prologue_of(matmuls[0])), (std::vector<Op>{Op::RmsNorm, Op::Quantize}));
+    EXPECT_EQ(matmuls[0].matmuls, 2u);
+    EXPECT_EQ(ops(plan.epilogue_of(matmuls[0])), std::vector<Op>{Op::Gate});
+    EXPECT_EQ(ops(plan.prologue_of(matmuls[1])), std::vector<Op>{});  // F32 weights take what there is
+    EXPECT_EQ(ops(plan.epilogue_of(matmuls[1])), std::vector<Op>{Op::Add});
+    EXPECT_EQ(ops(plan.epilogue_of(matmuls[4])), std::vector<Op>{Op::ChunkMaxima});
+}
+
+TEST(Plan, ALayerOfTheLlamaKindHasFiveSteps) {
+    Arena arena;
+    Graph graph(arena);
+    const auto matrix = [&](std::size_t columns, std::size_t rows) {
+        return graph.weight(weight_view(DType::Q4_0, columns, rows));
+    };
+    const Handle norm = graph.weight(weight_view(DType::F32, 64, 1));
+    const Handle angles = graph.rope_angles({{1.0f, 0.1f}, 1.0f});
+    Handle x = graph.embed(graph.weight(weight_view(DType::F32, 64, 100)));
+    constexpr std::size_t kLayers = 3;
+    for (std::size_t layer = 0; layer < kLayers; ++layer) {
+        const Handle normed = graph.rms_norm(x, norm, 1e-5f);
+        Handle q = graph.rms_norm_heads(graph.matmul(normed, matrix(64, 64)),
+                                        graph.weight(weight_view(DType::F32, 16, 1)), 1e-5f, 16);
+        q = graph.rope(graph.add_bias(q, norm), angles, RopeStyle::Halves, 16);
+        const Handle k = graph.rope(graph.matmul(normed, matrix(64, 32)), angles, RopeStyle::Halves, 16);
+        const Handle v = graph.matmul(normed, matrix(64, 32));
+        const Handle mixed = graph.attention(q, k, v, layer, {4, 2, 16, 0.25f, 0});
+        x = graph.add(x, graph.matmul(mixed, matrix(64, 64)));
+        const Handle second = graph.rms_norm(x, norm, 1e-5f);
+        const Handle hidden =
+            graph.gate(Activation::Silu, graph.matmul(second, matrix(64, 128)), graph.matmul(second, matrix(64, 128)));
+        x = graph.add(x, graph.matmul(hidden, matrix(128, 64)));
+    }
+    graph.set_logits(graph.matmul(graph.wanted_rows(x), matrix(64, 100)));
+    const Plan plan = Plan::compile(graph, {8, 2}).value();
+    EXPECT_EQ(plan.steps().size(), 5 * kLayers + 3);  // and: embedding with angles, the wanted rows, the head
+}
+
+TEST(Plan, WhatAStepReadsIsHeldOrMadeByItself) {
+    TwoLayerGraph model;
+    const Plan plan = Plan::compile(model.graph, {8, 2}).value();
     for (std::size_t step = 0; step < plan.steps().size(); ++step) {
+        std::vector<Handle> own;
         for (const Node& node : plan.nodes_of(plan.steps()[step])) {
-            EXPECT_TRUE(!node.input || plan.holds(node.input, step)) << "step " << step;
-            EXPECT_TRUE(!node.second || plan.holds(node.second, step)) << "step " << step;
+            for (const Handle value : {node.input, node.second}) {
+                const bool made_here = std::ranges::find(own, value) != own.end();
+                EXPECT_TRUE(!value || made_here || plan.holds(value, step)) << "step " << step;
+            }
+            own.push_back(node.output);
         }
     }
     EXPECT_TRUE(plan.holds(model.graph.logits(), plan.steps().size()));
+    EXPECT_TRUE(plan.holds(plan.logit_maxima(), plan.steps().size()));
 }
 
 TEST(Plan, ReusesBytesOfDeadValues) {
     TwoLayerGraph model;
-    const Plan plan = Plan::compile(model.graph, {8, 2}).value();
+    const Plan plan = Plan::compile(model.graph, {64, 16}).value();
     std::size_t all = 0;
     for (const Node& node : plan.nodes()) {
-        if (node.output) all += model.arena.ephemeral(node.output).row_bytes * (node.rows == RowCount::Batch ? 8 : 2);
+        if (node.output) all += model.arena.ephemeral(node.output).row_bytes * (node.rows == RowCount::Batch ? 64 : 16);
     }
     EXPECT_LT(model.arena.ephemeral_bytes(), all / 2);
 }
@@ -84,6 +130,8 @@ TEST(Plan, KnowsWhenAValueIsNotHeld) {
     const Plan plan = Plan::compile(model.graph, {8, 2}).value();
     EXPECT_FALSE(plan.holds(model.normed, 0));  // not computed yet
     EXPECT_FALSE(plan.holds(Handle{}, 3));
+    // What a prologue makes belongs to its step alone.
+    for (std::size_t step = 0; step <= plan.steps().size(); ++step) EXPECT_FALSE(plan.holds(model.normed, step));
 }
 
 TEST(Graph, AMatmulOfTheWrongWidthIsCaught) {

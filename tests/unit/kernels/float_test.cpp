@@ -174,5 +174,50 @@ TEST(ToF16, EveryLevelRoundsLikeTheReference) {
     }
 }
 
+// Every level on the first n of x, and the reference against the definition.
+void expect_chunk_maxima(const std::vector<float>& x, std::size_t n) {
+    std::vector<float> truth;
+    for (std::size_t begin = 0; begin < n; begin += kLogitChunk) {
+        float largest = -kInfinity;
+        bool nan = false;
+        for (std::size_t i = begin; i < std::min(n, begin + kLogitChunk); ++i) {
+            nan = nan || std::isnan(x[i]);
+            largest = std::max(largest, x[i]);
+        }
+        truth.push_back(nan ? kNan : largest == 0.0f ? 0.0f : largest);
+    }
+    for (const Kernels& kernels : supported_kernels()) {
+        std::vector<float> actual(logit_chunks(n) + 1, 7.0f);
+        kernels.chunk_maxima(x.data(), n, actual.data());
+        EXPECT_EQ(actual.back(), 7.0f) << kernels.level << " " << n;  // nothing beyond the last chunk is written
+        actual.pop_back();
+        EXPECT_TRUE(same_bits(actual, truth)) << kernels.level << " " << n;
+    }
+}
+
+TEST(ChunkMaxima, EveryLevelFindsTheLargestOfEverySixtyFour) {
+    const std::vector<float> x = random_values(1100, 5);
+    for (const std::size_t n : {0u, 1u, 3u, 4u, 15u, 16u, 17u, 63u, 64u, 65u, 127u, 128u, 129u, 1000u, 1100u}) {
+        expect_chunk_maxima(x, n);
+    }
+    for (std::size_t place = 0; place < kLogitChunk + 9; ++place) {  // wherever it stands
+        std::vector<float> one(kLogitChunk + 9, -3.0f);
+        one[place] = -2.5f;
+        expect_chunk_maxima(one, one.size());
+    }
+}
+
+TEST(ChunkMaxima, NanInfinityAndZerosComeOutTheSameAtEveryLevel) {
+    for (const float special : {kNan, -kNan, kInfinity, -kInfinity, 0.0f, -0.0f, 1e-40f}) {
+        for (std::size_t place = 0; place < 2 * kLogitChunk + 5; ++place) {
+            for (const float around : {-1.0f, -kInfinity, -0.0f, 0.0f, kNan}) {
+                std::vector<float> x(2 * kLogitChunk + 5, around);
+                x[place] = special;
+                expect_chunk_maxima(x, x.size());
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace hearth

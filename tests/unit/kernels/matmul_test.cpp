@@ -1,4 +1,5 @@
 // Every matmul of every level against the reference, by bits.
+#include <iterator>
 #include <limits>
 
 #include "unit/kernels/test_support.h"
@@ -50,12 +51,53 @@ TEST(Matmul, EveryLevelGivesTheBitsOfTheReferenceAtOddSizes) {
 
 TEST(Matmul, FloatRowsNeedNotBeAMultipleOfTheLanes) {
     for (const DType type : {DType::F32, DType::F16, DType::BF16}) {
-        for (const std::size_t columns : {1u, 2u, 15u, 17u, 31u, 70u, 333u}) {
+        for (const std::size_t columns : {1u, 2u, 15u, 17u, 31u, 70u, 333u, 1043u}) {
             for (const std::size_t rows : {1u, 4u, 7u}) {
-                for (const std::size_t tokens : {1u, 3u, 4u, 5u}) {
+                for (const std::size_t tokens : {1u, 3u, 4u, 5u, 8u}) {
                     expect_all_levels_equal(type, {rows, columns, tokens}, random_values(tokens * columns, 5));
                     if (HasFatalFailure()) return;
                 }
+            }
+        }
+    }
+}
+
+TEST(Matmul, FloatsWithManyColumnsAndTokensCrossEveryInnerBorder) {
+    for (const DType type : {DType::F32, DType::F16, DType::BF16}) {
+        for (const std::size_t columns : {5u, 1040u, 2075u}) {
+            for (const std::size_t tokens : {6u, 8u, 100u}) {
+                expect_all_levels_equal(type, {17, columns, tokens}, random_values(tokens * columns, 9));
+                if (HasFatalFailure()) return;
+            }
+        }
+    }
+}
+
+// Zeros of either sign, subnormals and infinities, against activations so small that products vanish.
+TEST(Matmul, SpecialHalvesAreWidenedExactly) {
+    constexpr std::size_t kRows = 9;
+    constexpr std::size_t kColumns = 64;
+    constexpr std::uint16_t kSpecial[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff,
+                                          0x83ff, 0x0400, 0x3c00, 0xbc00, 0x7bff};
+    for (const bool infinities : {false, true}) {
+        std::vector<std::byte> weights(kRows * kColumns * 2);
+        for (std::size_t i = 0; i < kRows * kColumns; ++i) {
+            std::uint16_t half = kSpecial[random_bits(11, i) % std::size(kSpecial)];
+            if (infinities && i % 61 == 0) half = i % 2 == 0 ? 0x7c00 : 0xfc00;
+            std::memcpy(weights.data() + 2 * i, &half, 2);
+        }
+        for (const std::size_t tokens : {1u, 2u, 7u}) {
+            std::vector<float> x = random_values(tokens * kColumns, 13);
+            for (float& value : x) value *= 1e-38f;
+            const std::vector<std::byte> activations = make_activations(reference(), DType::F16, x, kColumns);
+            std::vector<float> expected(kRows * tokens);
+            run_matmul(reference(), DType::F16,
+                       matmul_task(DType::F16, weights, kRows, kColumns, activations, tokens, expected));
+            for (const Kernels& kernels : supported_kernels()) {
+                std::vector<float> actual(kRows * tokens);
+                run_matmul(kernels, DType::F16,
+                           matmul_task(DType::F16, weights, kRows, kColumns, activations, tokens, actual));
+                EXPECT_TRUE(same_bits(actual, expected)) << kernels.level << " tokens " << tokens;
             }
         }
     }

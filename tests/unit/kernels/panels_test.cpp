@@ -120,7 +120,7 @@ TEST(Panels, TheLargestIntegersAndScalesDoNotOverflowDifferently) {
     for (const DType type : kAllTypes) {
         if (traits(type).activation == ActivationFormat::F32) continue;
         for (const float sign : {1.0f, -1.0f}) {
-            for (const std::size_t tokens : {1u, 2u, 5u, 16u}) {
+            for (const std::size_t tokens : {1u, 2u, 5u, 16u, 49u}) {
                 const std::vector<float> x(tokens * 512, sign * 3.0f);  // every q is 127 or -127
                 for (const Fill fill : {Fill::AllOnes, Fill::Zero, Fill::Random}) {
                     for (const Scales scales : {Scales::Usual, Scales::Largest, Scales::Subnormal}) {

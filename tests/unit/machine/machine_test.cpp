@@ -260,5 +260,17 @@ TEST(MeasureReadBandwidth, GivesZeroWhenTheMemoryCannotBeHad) {
     EXPECT_EQ(measure_read_bandwidth(pool, std::size_t{1} << 60, 0.0), 0.0);
 }
 
+TEST(Bandwidth, IsMeasuredOverMoreThanTheCachesHold) {
+    constexpr std::size_t kMiB = std::size_t{1} << 20;
+    Topology topology;
+    EXPECT_EQ(bytes_beyond_caches(topology), 192 * kMiB);
+    topology.caches = {{1, 64 << 10, 8, 1}, {2, 1 << 20, 8, 1}, {3, 32 << 20, 1, 8}};
+    EXPECT_EQ(bytes_beyond_caches(topology), 192 * kMiB);
+    topology.caches = {{2, 2 << 20, 16, 1}, {3, 300 << 20, 2, 8}};
+    EXPECT_EQ(bytes_beyond_caches(topology), 1500 * kMiB);
+    topology.caches = {{3, ~std::uint64_t{0}, ~0u, 1}};
+    EXPECT_EQ(bytes_beyond_caches(topology), 4096 * kMiB);
+}
+
 }  // namespace
 }  // namespace hearth

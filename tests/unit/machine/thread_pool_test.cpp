@@ -171,6 +171,53 @@ TEST(ThreadPool, WaitsForAWorkerThatIsSlowerThanTheCaller) {
     }
 }
 
+TEST(ThreadPool, DoesEveryItemOfEveryPhaseOnceAndKeepsPhasesApart) {
+    for (const std::size_t threads : {1u, 2u, 3u, 8u}) {
+        ThreadPool pool(threads);
+        for (std::size_t round = 0; round < 50; ++round) {
+            const std::vector<std::size_t> items{1, 0, 7, 100, 2, 1000, threads, 33};
+            std::vector<std::vector<int>> seen;
+            for (const std::size_t count : items) seen.emplace_back(count, 0);
+            std::atomic<std::size_t> finished{0};
+            std::vector<std::size_t> before(items.size(), 0);  // items of all earlier phases
+            for (std::size_t p = 1; p < items.size(); ++p) before[p] = before[p - 1] + items[p - 1];
+            std::atomic<bool> early{false};
+            pool.for_each_phase(items, [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t worker) {
+                ASSERT_LT(worker, pool.size());
+                ASSERT_LE(last, items[phase]);
+                if (finished.load() < before[phase]) early = true;
+                for (std::size_t item = first; item < last; ++item) ++seen[phase][item];
+                finished += last - first;
+            });
+            EXPECT_FALSE(early.load());
+            for (std::size_t p = 0; p < items.size(); ++p) {
+                for (const int times : seen[p]) ASSERT_EQ(times, 1) << "phase " << p << " with " << threads;
+            }
+        }
+    }
+}
+
+TEST(ThreadPool, MakesPlainWritesOfAPhaseVisibleToTheNext) {
+    ThreadPool pool(4);
+    std::vector<std::uint64_t> values(64, 1);
+    const std::vector<std::size_t> items(200, values.size() / 2);
+    pool.for_each_phase(items, [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t) {
+        const std::size_t from = phase % 2 == 0 ? 0 : 32;
+        for (std::size_t i = first; i < last; ++i) values[32 - from + i] = values[from + (i + 1) % 32] + 1;
+    });
+    for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(values[i], 201u);
+}
+
+TEST(ThreadPool, AllocatesNothingInPhasesItHasSeenTheNumberOf) {
+    ThreadPool pool(2);
+    const std::vector<std::size_t> items(20, 5);
+    const auto nothing = [](std::size_t, std::size_t, std::size_t, std::size_t) {};
+    pool.for_each_phase(items, nothing);
+    const std::size_t before = allocation_count.load();
+    pool.for_each_phase(items, nothing);
+    EXPECT_EQ(allocation_count.load(), before);
+}
+
 TEST(ThreadPool, TreatsZeroThreadsAsOne) {
     ThreadPool pool(0);
     EXPECT_EQ(pool.size(), 1U);

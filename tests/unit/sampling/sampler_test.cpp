@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -303,9 +304,171 @@ TEST(Sampler, LogprobIsTheModelsOwnWhateverTheOptions) {
     SamplingOptions options;
     options.temperature = 0.3f;
     options.logit_bias = {{4, 50.0f}};
+    options.logprob = true;
     const SampledToken biased = pick(logits, options);
     EXPECT_EQ(biased.token, 4);
     EXPECT_NEAR(static_cast<double>(biased.logprob), static_cast<double>(logits[4]) - std::log(total), 1e-5);
+}
+
+std::vector<float> chunk_maxima_of(std::span<const float> logits) {
+    std::vector<float> maxima(logit_chunks(logits.size()));
+    for (std::size_t c = 0; c < maxima.size(); ++c) {
+        maxima[c] =
+            largest_logit(logits.subspan(c * kLogitChunk, std::min(kLogitChunk, logits.size() - c * kLogitChunk)));
+    }
+    return maxima;
+}
+
+// Draws over vocabularies of hundreds of chunks, with maxima and without, must equal the naive chain. Logits rounded to
+// quarters have ties everywhere, within chunks and across them.
+void expect_as_naive_in_many_chunks(SamplingOptions options) {
+    std::size_t differences = 0;
+    for (std::uint64_t round = 0; round < 12; ++round) {
+        const std::size_t size = 20000 + random_bits(78, round) % 300;
+        std::vector<float> logits = random_logits(size, round, 9.0 + static_cast<double>(round));
+        if (round % 2 == 0) {
+            for (float& logit : logits) logit = std::round(logit * 4.0f) / 4.0f;
+        }
+        if (round % 3 == 0) std::fill(logits.begin() + 640, logits.begin() + 1280, -kInfinity);
+        std::vector<TokenId> recent;
+        for (std::uint64_t i = 0; i < 40; ++i) {
+            recent.push_back(static_cast<TokenId>(random_bits(round, i, 5) % size));
+        }
+        // Those the penalties matter for: the likeliest.
+        SamplingOptions greedy;
+        greedy.temperature = 0.0f;
+        for (int i = 0; i < 20; ++i) {
+            recent.push_back(pick(logits, greedy).token);
+            greedy.logit_bias.emplace_back(recent.back(), -100.0f);
+        }
+        options.seed = round * 31 + 7;
+        const TokenId expected = Naive::pick(logits, options, round, recent);
+        const std::vector<float> maxima = chunk_maxima_of(logits);
+        SamplerScratch scratch(size + 100);
+        const Result<SampledToken> with = sample(LogitRow{logits, maxima}, options, recent, round, scratch);
+        const Result<SampledToken> without = sample(logits, options, recent, round, scratch);
+        if (!with.ok() || !without.ok() || with->token != expected || without->token != expected) ++differences;
+    }
+    EXPECT_EQ(differences, 0u);
+}
+
+TEST(Sampler, ManyChunksAgreeWithTheNaiveChain) {
+    for (const float temperature : {0.0f, 1.0f, 3.0f}) {
+        SamplingOptions options = plain();
+        options.temperature = temperature;
+        expect_as_naive_in_many_chunks(options);  // nothing filtered
+        for (const std::uint32_t top_k : {1u, 2u, 50u, 312u, 313u, 314u, 5000u}) {
+            options.top_k = top_k;
+            expect_as_naive_in_many_chunks(options);
+        }
+    }
+}
+
+TEST(Sampler, FiltersOverManyChunksAgreeWithTheNaiveChain) {
+    for (const std::uint32_t top_k : {0u, 50u}) {
+        SamplingOptions options = plain();
+        options.top_k = top_k;
+        options.top_p = 0.9f;
+        expect_as_naive_in_many_chunks(options);
+        options.min_p = 0.1f;
+        expect_as_naive_in_many_chunks(options);
+        options.top_p = 1.0f;
+        expect_as_naive_in_many_chunks(options);
+    }
+}
+
+TEST(Sampler, PenaltiesAndBiasOverManyChunksAgreeWithTheNaiveChain) {
+    for (const std::uint32_t top_k : {0u, 1u, 50u, 4000u}) {
+        for (const float presence : {1.5f, -1.5f}) {  // tokens fall, tokens rise
+            SamplingOptions options = plain();
+            options.top_k = top_k;
+            options.repetition_penalty = 1.3f;
+            options.frequency_penalty = 0.5f;
+            options.presence_penalty = presence;
+            expect_as_naive_in_many_chunks(options);
+            options.logit_bias = {{700, 9.0f}, {19999, 12.0f}, {700, 2.0f}, {5, -4.0f}};
+            expect_as_naive_in_many_chunks(options);
+            options.temperature = 0.0f;
+            expect_as_naive_in_many_chunks(options);
+        }
+    }
+}
+
+TEST(Sampler, ReadsOnlyTheChunksWhoseMaximaMatter) {
+    // Maxima that leave most chunks out: what these hold is then not looked at, not even to find it broken.
+    std::vector<float> logits(64 * 200, std::numeric_limits<float>::quiet_NaN());
+    std::vector<float> maxima(200, -1.0f);
+    for (const std::size_t chunk : {std::size_t{7}, std::size_t{150}}) {
+        std::fill_n(logits.begin() + static_cast<std::ptrdiff_t>(64 * chunk), 64, -2.0f);
+        logits[64 * chunk + 5] = 3.0f;
+        maxima[chunk] = 3.0f;
+    }
+    SamplingOptions options = plain();
+    options.top_k = 2;
+    SamplerScratch scratch(logits.size());
+    bool first = false;
+    bool second = false;
+    for (std::uint64_t position = 0; position < 64; ++position) {
+        const Result<SampledToken> result = sample(LogitRow{logits, maxima}, options, {}, position, scratch);
+        ASSERT_TRUE(result.ok());
+        first = first || result->token == 64 * 7 + 5;
+        second = second || result->token == 64 * 150 + 5;
+        ASSERT_TRUE(result->token == 64 * 7 + 5 || result->token == 64 * 150 + 5) << result->token;
+    }
+    EXPECT_TRUE(first && second);
+    options.temperature = 0.0f;
+    EXPECT_EQ(sample(LogitRow{logits, maxima}, options, {}, 0, scratch)->token, 64 * 7 + 5);
+}
+
+TEST(Sampler, TheTwoZerosAreATie) {
+    std::vector<float> logits(200, -1.0f);
+    logits[70] = -0.0f;
+    logits[130] = 0.0f;
+    SamplingOptions options = plain();
+    options.temperature = 0.0f;
+    EXPECT_EQ(pick(logits, options).token, 70);
+    options.temperature = 1.0f;
+    options.top_k = 1;
+    EXPECT_EQ(pick(logits, options).token, 70);
+    options.top_k = 0;
+    options.top_p = 0.001f;
+    EXPECT_EQ(pick(logits, options).token, 70);
+}
+
+TEST(Sampler, APenaltyThatOverflowsIsAnErrorAndLeavesTheScratchUsable) {
+    std::vector<float> logits(300, 1.0f);
+    logits[80] = -3e38f;
+    SamplingOptions options;
+    options.repetition_penalty = 10.0f;
+    SamplerScratch scratch(logits.size());
+    const std::vector<TokenId> recent = {80, 81, -1, 300};
+    // -Inf is a token nobody draws; only when nothing is left is it an error.
+    EXPECT_TRUE(sample(logits, options, recent, 0, scratch).ok());
+    const std::vector<float> alone = {-3e38f};
+    EXPECT_FALSE(sample(alone, options, std::vector<TokenId>{0}, 0, scratch).ok());
+    options.temperature = 0.0f;
+    EXPECT_EQ(sample(logits, options, {}, 0, scratch)->token, 0);
+}
+
+TEST(Sampler, LogprobIsNanUnlessAskedFor) {
+    EXPECT_TRUE(std::isnan(pick(random_logits(100, 1), SamplingOptions{}).logprob));
+}
+
+TEST(LogSumExp, IsRightToFloatPrecisionAndNanWhenALogitIs) {
+    for (const std::size_t size : {1u, 63u, 64u, 65u, 1003u, 151936u}) {
+        for (const double spread : {0.1, 10.0, 120.0}) {
+            const std::vector<float> logits = random_logits(size, size, spread);
+            double total = 0;
+            for (const float logit : logits) total += std::exp(static_cast<double>(logit));
+            EXPECT_NEAR(log_sum_exp(logits), std::log(total), 4e-7) << size << " " << spread;
+        }
+    }
+    std::vector<float> broken(130, 1.0f);
+    for (const std::uint32_t bits : {0x7fc00000u, 0x7fc00001u, 0xffc12345u}) {
+        broken[77] = std::bit_cast<float>(bits);
+        EXPECT_TRUE(std::isnan(log_sum_exp(broken)));
+    }
+    EXPECT_EQ(log_sum_exp(std::vector<float>(70, -kInfinity)), -static_cast<double>(kInfinity));
 }
 
 TEST(Sampler, MinusInfinityIsNeverDrawn) {

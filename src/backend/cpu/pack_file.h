@@ -1,0 +1,54 @@
+// The file that keeps packed weights from one start to the next. It is a cache: whatever is wrong with it, it is made
+// again. Layout: header, one entry a matrix, then the panels, each matrix on a page of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/mapped_file.h"
+#include "base/result.h"
+#include "graph/plan.h"
+#include "kernels/kernels.h"
+#include "machine/thread_pool.h"
+
+namespace hearth {
+
+// One matrix to be packed, and where it goes.
+struct PackJob {
+    Handle constant;
+    TensorView weight;
+    const PanelKernels* kernels = nullptr;
+    std::size_t panel_bytes = 0;
+    std::size_t panels = 0;
+    std::size_t offset = 0;      // of the first panel
+    std::uint64_t checksum = 0;  // of all panels, once packed
+    std::size_t size_bytes() const { return panels * panel_bytes; }
+};
+
+// Gives every job its place behind the header; returns the size of the whole.
+std::size_t place_jobs(std::span<PackJob> jobs);
+
+// Packs one matrix to base + job.offset and sets its checksum. `release`, when given, is told of the rows that are done
+// with, by several threads at once.
+void pack_matrix(PackJob& job, std::byte* base, ThreadPool& pool,
+                 const std::function<void(std::span<const std::byte>)>& release = {});
+
+struct PackFileKey {
+    std::string_view layout;   // Kernels::panel_layout
+    std::uint64_t source = 0;  // of the model file
+};
+
+// Maps a packed file that was made for these jobs and is whole. Every byte is checked. The error says what is wrong.
+Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJob> jobs, const PackFileKey& key,
+                                  ThreadPool& pool);
+
+// Makes the file: `fill` writes the panels (and sets the jobs' checksums) into memory that becomes the file.
+// Either all of it is there afterwards or nothing.
+Result<MappedFile> write_pack_file(const std::string& path, std::span<PackJob> jobs, const PackFileKey& key,
+                                   std::size_t size_bytes, const std::function<void(std::byte* base)>& fill);
+
+}  // namespace hearth

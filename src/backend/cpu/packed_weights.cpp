@@ -1,0 +1,125 @@
+#include "backend/cpu/packed_weights.h"
+
+#include <algorithm>
+
+#include "backend/cpu/pack_file.h"
+
+namespace hearth {
+
+namespace {
+
+constexpr std::size_t kSmallestFile = std::size_t{32} << 20;  // less is packed again faster than it is found
+
+const PanelKernels& panels_of(const Kernels& kernels, const TensorView& weight) {
+    return kernels.panels[static_cast<std::size_t>(weight.type)];
+}
+
+bool is_quantised(const TensorView& weight) {
+    return traits(weight.type).activation != ActivationFormat::F32;
+}
+
+// The matrices of every step whose quantised weights can all be packed: they share their activations, in tiles or not.
+std::vector<PackJob> collect_jobs(const Plan& plan, const Kernels& kernels) {
+    const Arena& arena = plan.graph().arena();
+    std::vector<PackJob> jobs;
+    for (const PlanStep step : plan.steps()) {
+        const std::span<const Node> matmuls = plan.matmuls_of(step);
+        const bool all = std::ranges::all_of(matmuls, [&](const Node& node) {
+            const TensorView& weight = arena.constant(node.constant);
+            return !is_quantised(weight) || panels_of(kernels, weight).rows != 0;
+        });
+        if (!all) continue;
+        for (const Node& node : matmuls) {
+            const TensorView& weight = arena.constant(node.constant);
+            const PanelKernels& panels = panels_of(kernels, weight);
+            const bool known =
+                std::ranges::any_of(jobs, [&](const PackJob& job) { return job.constant == node.constant; });
+            if (panels.rows == 0 || known) continue;
+            jobs.push_back({.constant = node.constant,
+                            .weight = weight,
+                            .kernels = &panels,
+                            .panel_bytes = panels.panel_bytes(weight.shape.columns()),
+                            .panels = (weight.shape.rows() + panels.rows - 1) / panels.rows});
+        }
+    }
+    return jobs;
+}
+
+void pack_all(std::span<PackJob> jobs, std::byte* base, ThreadPool& pool, const PackOptions& options) {
+    std::size_t total = 0;
+    std::size_t done = 0;
+    for (const PackJob& job : jobs) total += job.size_bytes();
+    for (PackJob& job : jobs) {
+        pack_matrix(job, base, pool, options.release);
+        done += job.size_bytes();
+        if (options.progress) options.progress(done, total);
+    }
+}
+
+}  // namespace
+
+const PackedMatrix* PackedWeights::find(Handle constant) const {
+    if (constant.index >= matrices_.size() || matrices_[constant.index].panels == nullptr) return nullptr;
+    return &matrices_[constant.index];
+}
+
+void PackedWeights::point_into(std::span<const PackJob> jobs, const std::byte* base) {
+    for (const PackJob& job : jobs) {
+        if (matrices_.size() <= job.constant.index) matrices_.resize(job.constant.index + 1);
+        matrices_[job.constant.index] = {base + job.offset, job.panel_bytes, job.kernels->rows};
+        size_bytes_ += job.size_bytes();
+    }
+}
+
+PackedSize PackedWeights::planned_size(const Plan& plan, const Kernels& kernels) {
+    PackedSize size;
+    for (const PackJob& job : collect_jobs(plan, kernels)) {
+        size.packed_bytes += job.size_bytes();
+        size.source_bytes += job.weight.size_bytes();
+    }
+    return size;
+}
+
+PackedWeights PackedWeights::create(const Plan& plan, const Kernels& kernels, ThreadPool& pool,
+                                    const PackOptions& options) {
+    PackedWeights packed;
+    std::vector<PackJob> jobs = collect_jobs(plan, kernels);
+    if (jobs.empty() || options.mode == PackMode::Off) return packed;
+    const std::size_t size_bytes = place_jobs(jobs);
+    const PackFileKey key{kernels.panel_layout, options.source};
+
+    if (options.mode == PackMode::Auto && !options.file.empty() && size_bytes >= kSmallestFile) {
+        Result<MappedFile> file = open_pack_file(options.file, jobs, key, pool);
+        packed.outcome_ = PackOutcome::FileMapped;
+        if (!file.ok()) {
+            packed.outcome_ = PackOutcome::FileWritten;
+            file = write_pack_file(options.file, jobs, key, size_bytes,
+                                   [&](std::byte* base) { pack_all(jobs, base, pool, options); });
+        }
+        if (file.ok()) {
+            packed.file_ = std::move(file.value());
+            packed.point_into(jobs, packed.file_.bytes().data());
+            return packed;
+        }
+        packed.reason_ = file.error().message;
+    }
+
+    packed.outcome_ = PackOutcome::Unpacked;
+    if (options.memory_available != 0 && size_bytes > options.memory_available) {
+        packed.reason_ = "there is no memory for a packed copy of the weights";
+        return packed;
+    }
+    Result<Reservation> memory = Reservation::create(size_bytes);
+    if (!memory.ok()) {
+        packed.reason_ = memory.error().message;
+        return packed;
+    }
+    packed.memory_ = std::move(memory.value());
+    packed.memory_.prefer_large_pages();
+    pack_all(jobs, packed.memory_.data(), pool, options);
+    packed.point_into(jobs, packed.memory_.data());
+    packed.outcome_ = PackOutcome::Memory;
+    return packed;
+}
+
+}  // namespace hearth

@@ -1,0 +1,157 @@
+#include "backend/cpu/program.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace hearth {
+
+namespace {
+
+constexpr std::size_t kUnpackedAlignment = 8;
+
+// Columns a node needs whole.
+std::size_t node_alignment(const Node& node) {
+    switch (node.op) {
+        case Op::RmsNorm: return node.group;
+        case Op::Rope: return node.head_dim;
+        case Op::StoreKv: return node.attention.head_dim;
+        case Op::ChunkMaxima: return kLogitChunk;
+        default: return 1;
+    }
+}
+
+class StepMaker {
+public:
+    StepMaker(const Plan& plan, PlanStep step, const Kernels& kernels, const PackedWeights& packed)
+        : plan_(plan), step_(step), kernels_(kernels), packed_(packed) {}
+
+    CpuStep make() {
+        out_.kind = step_.kind;
+        out_.rows = plan_.nodes_of(step_).front().rows;
+        out_.nodes = plan_.nodes_of(step_);
+        if (step_.kind != StepKind::Matmuls) return std::move(out_);
+        out_.prologue = plan_.prologue_of(step_);
+        for (const Node& node : plan_.matmuls_of(step_)) {
+            const PackedMatrix* packed = packed_.find(node.constant);
+            out_.matmuls.push_back({&node, plan_.graph().arena().constant(node.constant), packed});
+            if (packed != nullptr && kernels_.tile_tokens > 1) out_.tiles = true;
+        }
+        make_segments();
+        for (const Node& node : plan_.epilogue_of(step_)) add_epilogue(node);
+        return std::move(out_);
+    }
+
+private:
+    // The two matmuls of a gate are one segment: move them next to each other.
+    void make_segments() {
+        std::vector<CpuMatmul> ordered;
+        std::vector<bool> taken(out_.matmuls.size(), false);
+        const auto take = [&](std::size_t i) {
+            ordered.push_back(out_.matmuls[i]);
+            taken[i] = true;
+        };
+        for (std::size_t i = 0; i < out_.matmuls.size(); ++i) {
+            if (taken[i]) continue;
+            Segment segment{.first_matmul = ordered.size(), .rows = out_.matmuls[i].weight.shape.rows()};
+            take(i);
+            for (std::size_t j = i + 1; j < out_.matmuls.size(); ++j) {
+                if (taken[j] || !gated_together(*out_.matmuls[i].node, *out_.matmuls[j].node)) continue;
+                take(j);
+                ++segment.matmuls;
+            }
+            out_.segments.push_back(segment);
+        }
+        out_.matmuls = std::move(ordered);
+        for (std::size_t s = 0; s < out_.segments.size(); ++s) {
+            Segment& segment = out_.segments[s];
+            for (std::size_t m = 0; m < segment.matmuls; ++m) {
+                const CpuMatmul& matmul = out_.matmuls[segment.first_matmul + m];
+                const std::size_t rows = matmul.packed != nullptr ? matmul.packed->panel_rows : kUnpackedAlignment;
+                segment.alignment = std::lcm(segment.alignment, rows);
+                note_value(matmul.node->output, s);
+            }
+        }
+    }
+
+    // Whether a gate joins these two outputs, directly or after a bias each.
+    bool gated_together(const Node& a, const Node& b) const {
+        const auto reaches = [&](Handle from, Handle to) {
+            if (from == to) return true;
+            return std::ranges::any_of(plan_.epilogue_of(step_), [&](const Node& node) {
+                return node.op == Op::AddBias && node.input == from && node.output == to;
+            });
+        };
+        return std::ranges::any_of(plan_.epilogue_of(step_), [&](const Node& node) {
+            if (node.op != Op::Gate) return false;
+            return (reaches(a.output, node.input) && reaches(b.output, node.second)) ||
+                   (reaches(b.output, node.input) && reaches(a.output, node.second));
+        });
+    }
+
+    void note_value(Handle value, std::size_t segment) {
+        if (segment_of_.size() <= value.index) segment_of_.resize(value.index + 1, kNone);
+        segment_of_[value.index] = segment;
+    }
+    std::size_t segment_of(Handle value) const {
+        return value && value.index < segment_of_.size() ? segment_of_[value.index] : kNone;
+    }
+
+    void add_epilogue(const Node& node) {
+        const std::size_t first = segment_of(node.input);
+        const std::size_t second = segment_of(node.second);
+        const auto add = [&](std::size_t segment, StorePart part) {
+            Segment& target = out_.segments[segment];
+            target.epilogue.push_back({&node, part});
+            target.alignment = std::lcm(target.alignment, node_alignment(node));
+            if (node.output) note_value(node.output, segment);
+        };
+        if (node.op == Op::StoreKv && first != second) {
+            add(first, StorePart::Keys);
+            add(second, StorePart::Values);
+            return;
+        }
+        CHECK(first == second || first == kNone || second == kNone);
+        add(first != kNone ? first : second, StorePart::Both);
+    }
+
+    static constexpr std::size_t kNone = ~std::size_t{0};
+    const Plan& plan_;
+    PlanStep step_;
+    const Kernels& kernels_;
+    const PackedWeights& packed_;
+    CpuStep out_;
+    std::vector<std::size_t> segment_of_;  // by ephemeral index
+};
+
+std::size_t round_to_line(std::size_t bytes) {
+    return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+}  // namespace
+
+CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWeights& packed) {
+    CpuProgram program{.plan = &plan};
+    const Arena& arena = plan.graph().arena();
+    const std::size_t private_rows = std::max(kPrivateRows, kernels.tile_tokens);
+    for (const PlanStep step : plan.steps()) {
+        program.steps.push_back(StepMaker(plan, step, kernels, packed).make());
+        std::size_t offset = 0;
+        for (const Node& node : program.steps.back().prologue) {
+            const EphemeralValue& value = arena.ephemeral(node.output);
+            if (program.private_offset.size() <= node.output.index)
+                program.private_offset.resize(node.output.index + 1, CpuProgram::kShared);
+            program.private_offset[node.output.index] = offset;
+            offset += round_to_line(private_rows * value.row_bytes);
+            if (node.op == Op::Quantize) {
+                program.tile_scratch_bytes =
+                    std::max(program.tile_scratch_bytes, round_to_line(kernels.tile_tokens * value.row_bytes));
+            }
+        }
+        program.private_bytes = std::max(program.private_bytes, offset);
+    }
+    return program;
+}
+
+}  // namespace hearth

@@ -1,0 +1,62 @@
+// A plan made ready for this CPU: which rows of which weights belong together, where packed weights lie, and what each
+// worker keeps for itself. Made once; replaying it allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/operations.h"
+#include "backend/cpu/packed_weights.h"
+#include "base/memory.h"
+
+namespace hearth {
+
+// Something done to the columns a segment makes.
+struct EpilogueNode {
+    const Node* node = nullptr;
+    StorePart part = StorePart::Both;
+};
+
+// Weight rows that are cut the same way: one matmul, or the two of a gate.
+struct Segment {
+    std::size_t first_matmul = 0;  // of the step
+    std::size_t matmuls = 1;
+    std::size_t rows = 0;
+    std::size_t alignment = 1;  // rows of a cut are a multiple of this: panels, heads, chunks of logits
+    std::vector<EpilogueNode> epilogue = {};
+};
+
+struct CpuMatmul {
+    const Node* node = nullptr;
+    TensorView weight;
+    const PackedMatrix* packed = nullptr;  // null: the rows as the file has them
+};
+
+struct CpuStep {
+    StepKind kind = StepKind::Rows;
+    RowCount rows = RowCount::Batch;
+    std::span<const Node> prologue;
+    std::span<const Node> nodes;  // Rows and Attend: all of them
+    std::vector<CpuMatmul> matmuls;
+    std::vector<Segment> segments;
+    bool tiles = false;  // the matmuls want the activations of several tokens in tiles
+};
+
+struct CpuProgram {
+    const Plan* plan = nullptr;
+    std::vector<CpuStep> steps = {};
+    // What a prologue makes lies with each worker when it is computed by each: the place of a value in that memory.
+    static constexpr std::size_t kShared = ~std::size_t{0};
+    std::vector<std::size_t> private_offset = {};  // by ephemeral index; kShared: in the plan's buffer alone
+    std::size_t private_bytes = 0;                 // of one worker
+    std::size_t tile_scratch_bytes = 0;            // quantised rows of one tile, before they are arranged
+};
+
+// Rows a prologue is computed for by every worker on its own: one tile costs less than a barrier and a cold cache.
+inline constexpr std::size_t kPrivateRows = 4;
+
+CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWeights& packed);
+
+}  // namespace hearth

@@ -1,0 +1,330 @@
+#include "backend/cpu/replay.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace hearth {
+
+namespace {
+
+constexpr std::size_t kTileTokens = 256;        // tokens that pass over some weights while these stay in the cache
+constexpr std::size_t kFewTokens = 16;          // up to here the weights are read once and nothing has to stay anywhere
+constexpr std::size_t kNarrowRows = 32;         // weight rows of a unit with many tokens: at least two panels,
+constexpr std::size_t kWideRows = 64;           // and not more than stay in the cache
+constexpr std::size_t kAttentionTileRows = 32;  // rows that share K and V while these are in the cache
+constexpr std::size_t kBlocksPerPart = 4;       // KV blocks worth handing to another worker
+constexpr std::size_t kMaxSplitUnits = 64;      // rows times KV heads whose past may be cut
+constexpr std::size_t kMaxSplitBlocks = 4096;   // of such a past
+
+std::size_t ceil_divide(std::size_t a, std::size_t b) {
+    return (a + b - 1) / b;
+}
+
+// The last tile takes what is left over: a token alone would be expected as a row, and it lies in a tile.
+std::size_t token_tile_count(std::size_t tokens) {
+    return std::max<std::size_t>(tokens / kTileTokens, 1);
+}
+
+}  // namespace
+
+Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, ThreadPool& pool) {
+    CpuReplay replay(std::move(program), kernels, pool);
+    const std::size_t values = replay.program_.private_bytes;
+    const std::size_t each = values + replay.program_.tile_scratch_bytes;
+    replay.memory_ = TRY(Reservation::create(std::max<std::size_t>(each * pool.size(), 1)));
+    replay.workers_.resize(pool.size());
+    for (std::size_t i = 0; i < pool.size(); ++i) {
+        replay.workers_[i].values = replay.memory_.data() + i * each;
+        replay.workers_[i].tile_rows = replay.memory_.data() + i * each + values;
+    }
+    for (const CpuStep& step : replay.program_.steps) {
+        if (step.kind != StepKind::Attend) continue;
+        const AttentionShape& shape = step.nodes.front().attention;
+        const std::size_t floats = shape.heads / shape.kv_heads * attention_split_floats(shape.head_dim);
+        replay.splits_per_unit_ = std::max(replay.splits_per_unit_, kMaxSplitBlocks * floats);
+    }
+    // Address space; memory only where a long past is really shared.
+    if (pool.size() > 1 && replay.splits_per_unit_ > 0) {
+        replay.splits_ = TRY(Reservation::create(kMaxSplitUnits * replay.splits_per_unit_ * sizeof(float)));
+        replay.parts_done_ = std::make_unique<std::atomic<std::uint32_t>[]>(kMaxSplitUnits);
+    }
+    replay.row_tiles_.reserve(replay.program_.plan->limits().batch_rows);
+    replay.phases_.reserve(2 * replay.program_.steps.size());
+    replay.items_.reserve(2 * replay.program_.steps.size());
+    return replay;
+}
+
+void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInputs& inputs) {
+    phases_.clear();
+    items_.clear();
+    find_row_tiles(inputs);
+    cut_attention(inputs);
+    for (std::size_t step = first_step; step < last_step; ++step) add_phases(program_.steps[step], inputs);
+    const std::uint64_t base = phases_run_ + 1;
+    phases_run_ += phases_.size();
+    pool_->for_each_phase(items_, [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t worker) {
+        run_items(phases_[phase], base + phase, inputs, {first, last - first}, worker);
+    });
+}
+
+void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs) {
+    const std::size_t tokens = inputs.row_count(step.rows);
+    if (tokens == 0) return;
+    Phase phase{.step = &step, .tokens = tokens};
+    const auto add = [&](const Phase& added, std::size_t items) {
+        phases_.push_back(added);
+        items_.push_back(items);
+    };
+    switch (step.kind) {
+        case StepKind::Rows: add(phase, tokens); return;
+        case StepKind::Attend:
+            add(phase, row_tiles_.size() * step.nodes.front().attention.kv_heads * attention_parts_);
+            return;
+        case StepKind::Matmuls: break;
+    }
+    if (!step.prologue.empty()) {
+        phase.private_prologue = tokens <= kPrivateRows;
+        if (!phase.private_prologue) {
+            Phase before = phase;
+            before.prologue = true;
+            add(before, ceil_divide(tokens, kernels_->tile_tokens));
+        }
+    }
+    std::size_t units = 0;
+    for (const Segment& segment : step.segments) units += ceil_divide(segment.rows, unit_rows(step, segment, tokens));
+    add(phase, units * token_tile_count(tokens));
+}
+
+void CpuReplay::run_items(const Phase& phase, std::uint64_t number, const StepInputs& inputs, ColumnRange items,
+                          std::size_t worker) {
+    switch (phase.step->kind) {
+        case StepKind::Rows: run_rows(phase, inputs, items); return;
+        case StepKind::Attend: run_attention(phase, inputs, items); return;
+        case StepKind::Matmuls: break;
+    }
+    if (phase.prologue) {
+        const std::size_t first = items.first * kernels_->tile_tokens;
+        const std::size_t last = std::min((items.first + items.count) * kernels_->tile_tokens, phase.tokens);
+        run_prologue(phase, inputs, first, last - first, worker);
+        return;
+    }
+    if (phase.private_prologue && workers_[worker].prologue_done != number) {
+        run_prologue(phase, inputs, 0, phase.tokens, worker);
+        workers_[worker].prologue_done = number;
+    }
+    run_matmuls(phase, inputs, items, worker);
+}
+
+// A value in the plan's buffer, or with a worker that has made it for itself. The caller's own is the plan's.
+Operand CpuReplay::operand(Handle value, bool private_values, std::size_t worker) const {
+    if (!value) return {};
+    Arena& arena = program_.plan->graph().arena();
+    const EphemeralValue& info = arena.ephemeral(value);
+    std::byte* data = arena.ephemeral_data(value);
+    if (private_values && worker != 0 && value.index < program_.private_offset.size() &&
+        program_.private_offset[value.index] != CpuProgram::kShared) {
+        data = workers_[worker].values + program_.private_offset[value.index];
+    }
+    return Operand{data, info.row_bytes, info.columns};
+}
+
+Operands CpuReplay::operands(const Node& node, bool private_values, std::size_t worker) const {
+    return {operand(node.input, private_values, worker), operand(node.second, private_values, worker),
+            operand(node.output, private_values, worker)};
+}
+
+void CpuReplay::run_rows(const Phase& phase, const StepInputs& inputs, ColumnRange items) const {
+    const OperationContext context{*kernels_, program_.plan->graph(), inputs};
+    for (const Node& node : phase.step->nodes) {
+        const Operands values = operands(node, false, 0);
+        const std::size_t columns = node.input ? values.input.columns : values.output.columns;
+        for (std::size_t row = items.first; row < items.first + items.count; ++row) {
+            run_operation(context, node, values, row, {0, columns});
+        }
+    }
+}
+
+// Runs of rows at consecutive positions of one sequence, cut so that all workers find some.
+void CpuReplay::find_row_tiles(const StepInputs& inputs) {
+    const std::size_t rows = inputs.tokens.size();
+    const std::size_t most = std::clamp<std::size_t>(ceil_divide(rows, pool_->size() * 4), 4, kAttentionTileRows);
+    row_tiles_.clear();
+    for (std::size_t row = 0; row < rows; ++row) {
+        const bool follows = row > 0 && inputs.row_sequences[row] == inputs.row_sequences[row - 1] &&
+                             inputs.positions[row] == inputs.positions[row - 1] + 1;
+        if (follows && row_tiles_.back().count < most) {
+            ++row_tiles_.back().count;
+        } else {
+            row_tiles_.push_back({static_cast<std::uint32_t>(row), 1});
+        }
+    }
+}
+
+// With fewer units than workers can share evenly, each unit's past is cut too.
+void CpuReplay::cut_attention(const StepInputs& inputs) {
+    attention_parts_ = 1;
+    const std::size_t units = row_tiles_.size() * inputs.kv_layout.kv_heads;
+    const bool single_rows = std::ranges::all_of(row_tiles_, [](const RowTile& tile) { return tile.count == 1; });
+    if (!single_rows || units > kMaxSplitUnits || pool_->size() == 1) return;
+    std::size_t longest = 0;
+    for (const std::uint32_t position : inputs.positions) longest = std::max<std::size_t>(longest, position + 1);
+    const std::size_t blocks = ceil_divide(longest, kKvBlockTokens);
+    if (blocks > kMaxSplitBlocks) return;
+    attention_parts_ = std::clamp<std::size_t>(blocks / kBlocksPerPart, 1, ceil_divide(pool_->size() * 8, units));
+}
+
+void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items) {
+    const Node& node = phase.step->nodes.front();
+    const Operands values = operands(node, false, 0);
+    const std::size_t kv_heads = node.attention.kv_heads;
+    for (std::size_t item = items.first; item < items.first + items.count; ++item) {
+        const std::size_t unit = item / attention_parts_;
+        const RowTile& tile = row_tiles_[unit / kv_heads];
+        const std::size_t kv_head = unit % kv_heads;
+        if (tile.count > 1) {
+            kernels_->attention_tile(attention_tile_task(node, values, inputs, tile.row, tile.count, kv_head));
+        } else if (attention_parts_ == 1) {
+            kernels_->attention(attention_task(node, values, inputs, tile.row, kv_head));
+        } else {
+            run_split(attention_task(node, values, inputs, tile.row, kv_head), unit, item % attention_parts_);
+        }
+    }
+}
+
+void CpuReplay::run_split(const AttentionTask& task, std::size_t unit, std::size_t part) {
+    const std::size_t begin = task.first / kKvBlockTokens;
+    const std::size_t blocks = task.last / kKvBlockTokens + 1 - begin;
+    const std::size_t first = blocks * part / attention_parts_;
+    const std::size_t count = blocks * (part + 1) / attention_parts_ - first;
+    float* splits = reinterpret_cast<float*>(splits_.data()) + unit * splits_per_unit_;
+    const std::size_t block_floats = task.group * attention_split_floats(task.head_dim);
+    if (count > 0) {
+        kernels_->attention_splits({.attention = task,
+                                    .first_block = begin + first,
+                                    .block_count = count,
+                                    .splits = splits + first * block_floats});
+    }
+    // The order of the merge is that of the blocks, whoever computed them last.
+    if (parts_done_[unit].fetch_add(1, std::memory_order_acq_rel) + 1 < attention_parts_) return;
+    parts_done_[unit].store(0, std::memory_order_relaxed);
+    kernels_->attention_merge(
+        {.splits = splits, .block_count = blocks, .group = task.group, .head_dim = task.head_dim, .out = task.out});
+}
+
+void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::size_t first_token, std::size_t tokens,
+                             std::size_t worker) {
+    const OperationContext context{*kernels_, program_.plan->graph(), inputs};
+    const bool tiles = phase.step->tiles && phase.tokens > 1;
+    for (const Node& node : phase.step->prologue) {
+        const Operands values = operands(node, phase.private_prologue, worker);
+        const std::size_t columns = values.input.columns;
+        if (node.op != Op::Quantize) {
+            for (std::size_t row = first_token; row < first_token + tokens; ++row)
+                run_operation(context, node, values, row, {0, columns});
+            continue;
+        }
+        const std::size_t row_bytes = values.output.row_bytes;
+        const std::size_t at_once = tiles ? kernels_->tile_tokens : 1;
+        for (std::size_t row = first_token; row < first_token + tokens; row += at_once) {
+            const std::size_t count = std::min(at_once, first_token + tokens - row);
+            std::byte* out = values.output.data + row * row_bytes;
+            std::byte* rows = tiles ? workers_[worker].tile_rows : out;
+            for (std::size_t i = 0; i < count; ++i)
+                quantize_row(*kernels_, node.format, values.input.row(row + i), columns, rows + i * row_bytes);
+            if (!tiles) continue;
+            const auto arrange = node.format == ActivationFormat::Q8x32 ? kernels_->tile_q8x32 : kernels_->tile_q8x256;
+            arrange({.rows = rows, .row_bytes = row_bytes, .tokens = count, .columns = columns, .out = out});
+        }
+    }
+}
+
+// Weight rows of one unit. Few tokens: several units a worker, each as small as alignment lets it be. Many: rows that
+// stay in the cache while the tokens pass.
+std::size_t CpuReplay::unit_rows(const CpuStep& step, const Segment& segment, std::size_t tokens) const {
+    const std::size_t units_wanted = pool_->size() * 16;
+    std::size_t all_rows = 0;
+    for (const Segment& each : step.segments) all_rows += each.rows;
+    std::size_t wanted = ceil_divide(all_rows * token_tile_count(tokens), units_wanted);
+    if (tokens > kFewTokens) wanted = std::clamp(wanted, kNarrowRows, kWideRows);
+    return ceil_divide(wanted, segment.alignment) * segment.alignment;
+}
+
+void CpuReplay::run_matmuls(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker) {
+    const CpuStep& step = *phase.step;
+    const std::size_t token_tiles = token_tile_count(phase.tokens);
+    const std::size_t end = items.first + items.count;
+    std::size_t segment_begin = 0;  // first item of the segment
+    for (const Segment& segment : step.segments) {
+        const std::size_t rows = unit_rows(step, segment, phase.tokens);
+        const std::size_t segment_end = segment_begin + ceil_divide(segment.rows, rows) * token_tiles;
+        std::size_t item = std::max(items.first, segment_begin);
+        const std::size_t last = std::min(end, segment_end);
+        while (item < last) {
+            const std::size_t unit = (item - segment_begin) / token_tiles;
+            const std::size_t tile = (item - segment_begin) % token_tiles;
+            // With few tokens neighbouring units are one long walk through the weights.
+            const std::size_t count = phase.tokens <= kFewTokens ? last - item : 1;
+            const std::size_t first_row = unit * rows;
+            run_rectangle(phase, inputs,
+                          {.segment = &segment,
+                           .rows = {first_row, std::min(count * rows, segment.rows - first_row)},
+                           .first_token = tile * kTileTokens,
+                           .tokens = tile + 1 < token_tiles ? kTileTokens : phase.tokens - tile * kTileTokens},
+                          worker);
+            item += count;
+        }
+        segment_begin = segment_end;
+    }
+}
+
+void CpuReplay::run_rectangle(const Phase& phase, const StepInputs& inputs, const Rectangle& rectangle,
+                              std::size_t worker) {
+    const CpuStep& step = *phase.step;
+    const Segment& segment = *rectangle.segment;
+    for (std::size_t i = 0; i < segment.matmuls; ++i) {
+        const CpuMatmul& matmul = step.matmuls[segment.first_matmul + i];
+        multiply(matmul, operand(matmul.node->input, phase.private_prologue, worker),
+                 operand(matmul.node->output, false, 0), rectangle);
+    }
+    const OperationContext context{*kernels_, program_.plan->graph(), inputs};
+    for (const EpilogueNode& epilogue : segment.epilogue) {
+        const Operands values = operands(*epilogue.node, false, 0);
+        for (std::size_t t = 0; t < rectangle.tokens; ++t) {
+            run_operation(context, *epilogue.node, values, rectangle.first_token + t, rectangle.rows, epilogue.part);
+        }
+    }
+}
+
+void CpuReplay::multiply(const CpuMatmul& matmul, const Operand& input, const Operand& output,
+                         const Rectangle& rectangle) {
+    const std::byte* activations = input.data + rectangle.first_token * input.row_bytes;
+    float* out = output.row(rectangle.first_token) + rectangle.rows.first;
+    const std::size_t out_stride = output.row_bytes / sizeof(float);
+    const std::size_t type = static_cast<std::size_t>(matmul.weight.type);
+    if (matmul.packed == nullptr) {
+        kernels_->matmul[type]({.weights = matmul.weight.row(rectangle.rows.first),
+                                .weight_row_bytes = matmul.weight.row_bytes(),
+                                .rows = rectangle.rows.count,
+                                .columns = matmul.weight.shape.columns(),
+                                .activations = activations,
+                                .activation_row_bytes = input.row_bytes,
+                                .tokens = rectangle.tokens,
+                                .out = out,
+                                .out_stride = out_stride});
+        return;
+    }
+    const PackedMatrix& packed = *matmul.packed;
+    kernels_->panels[type].matmul(
+        {.panels = packed.panels + rectangle.rows.first / packed.panel_rows * packed.panel_bytes,
+         .panel_bytes = packed.panel_bytes,
+         .rows = rectangle.rows.count,
+         .columns = matmul.weight.shape.columns(),
+         .activations = activations,
+         .activation_row_bytes = input.row_bytes,
+         .tokens = rectangle.tokens,
+         .out = out,
+         .out_stride = out_stride});
+}
+
+}  // namespace hearth

@@ -1,0 +1,14 @@
+// The parts of the AArch64 levels that are files of their own: they are long to compile, or want their own flags.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace hearth {
+
+void install_neon_panels(Kernels& table);        // packing, and matmul with SMULL
+void install_dotprod_panels(Kernels& table);     // matmul with SDOT
+void install_i8mm_panels(Kernels& table);        // matmul with SMMLA, in tiles
+void install_neon_float_matmul(Kernels& table);  // float weights
+void install_i8mm_float_matmul(Kernels& table);  // with FMLAL to widen halves
+
+}  // namespace hearth

@@ -1,0 +1,377 @@
+// Matmul of F32, F16 and BF16 weights on AArch64, in the sixteen virtual lanes of the reference: lane[k % 16] =
+// fma(w, x, lane) in ascending k, then the tree. Few tokens: four rows at a time, straight from memory. Many: eight
+// rows are widened to f32 once, and a tile of eight rows by three tokens takes four of the sixteen lanes at a time, so
+// that its sums stay in registers. Include once in an ISA file.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+
+namespace hearth {
+
+namespace {
+
+inline constexpr std::size_t kLaneCount = 16;
+
+struct Lanes16 {
+    float32x4_t at[4];
+};
+
+struct FloatWeights {
+    using Element = float;
+    static float one(float w) { return w; }
+    [[gnu::always_inline]] static Lanes16 load(const float* w) {
+        return {{vld1q_f32(w), vld1q_f32(w + 4), vld1q_f32(w + 8), vld1q_f32(w + 12)}};
+    }
+};
+struct HalfWeights {
+    using Element = std::uint16_t;
+    static float one(std::uint16_t w) { return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(w))), 0); }
+    // FCVTL is a bottleneck of one instruction a cycle. A multiplication by one widens as well, where there is one: it
+    // starts from -0, which changes no number, not even -0.
+    [[gnu::always_inline]] static Lanes16 load(const std::uint16_t* w) {
+        const float16x8_t a = vreinterpretq_f16_u16(vld1q_u16(w));
+        const float16x8_t b = vreinterpretq_f16_u16(vld1q_u16(w + 8));
+#if defined(__ARM_FEATURE_FP16_FML)
+        const float16x8_t one = vreinterpretq_f16_u16(vdupq_n_u16(0x3c00));
+        const float32x4_t zero = vreinterpretq_f32_u32(vdupq_n_u32(0x80000000u));
+        return {{vcvt_f32_f16(vget_low_f16(a)), vfmlalq_high_f16(zero, a, one), vcvt_f32_f16(vget_low_f16(b)),
+                 vfmlalq_high_f16(zero, b, one)}};
+#else
+        return {
+            {vcvt_f32_f16(vget_low_f16(a)), vcvt_high_f32_f16(a), vcvt_f32_f16(vget_low_f16(b)), vcvt_high_f32_f16(b)}};
+#endif
+    }
+};
+struct BrainWeights {
+    using Element = std::uint16_t;
+    static float one(std::uint16_t w) {
+        return vgetq_lane_f32(vreinterpretq_f32_u32(vshll_n_u16(vdup_n_u16(w), 16)), 0);
+    }
+    [[gnu::always_inline]] static Lanes16 load(const std::uint16_t* w) {
+        const uint16x8_t a = vld1q_u16(w);
+        const uint16x8_t b = vld1q_u16(w + 8);
+        return {
+            {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(a), 16)), vreinterpretq_f32_u32(vshll_high_n_u16(a, 16)),
+             vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(b), 16)), vreinterpretq_f32_u32(vshll_high_n_u16(b, 16))}};
+    }
+};
+
+template <typename Weights>
+[[gnu::always_inline]] inline const typename Weights::Element* weight_row(const MatmulTask& task, std::size_t row) {
+    return reinterpret_cast<const typename Weights::Element*>(task.weights + row * task.weight_row_bytes);
+}
+[[gnu::always_inline]] inline const float* token_row(const MatmulTask& task, std::size_t token) {
+    return reinterpret_cast<const float*>(task.activations + token * task.activation_row_bytes);
+}
+
+// The tree: l + (l + 8), + 4, + 2, + 1.
+[[gnu::always_inline]] inline float sum_tree(const Lanes16& lanes) {
+    const float32x4_t four = vaddq_f32(vaddq_f32(lanes.at[0], lanes.at[2]), vaddq_f32(lanes.at[1], lanes.at[3]));
+    const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+    return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+}
+
+// Four trees at once.
+[[gnu::always_inline]] inline float32x4_t sum_trees(float32x4_t a, float32x4_t b, float32x4_t c, float32x4_t d) {
+    const auto low = [](float32x4_t x, float32x4_t y) { return vcombine_f32(vget_low_f32(x), vget_low_f32(y)); };
+    const auto high = [](float32x4_t x, float32x4_t y) { return vcombine_f32(vget_high_f32(x), vget_high_f32(y)); };
+    const float32x4_t ab = vaddq_f32(low(a, b), high(a, b));
+    const float32x4_t cd = vaddq_f32(low(c, d), high(c, d));
+    return vaddq_f32(vuzp1q_f32(ab, cd), vuzp2q_f32(ab, cd));
+}
+
+// Columns past the last whole sixteen, into lanes 0, 1, ... and no other: an added zero could turn -0 into +0.
+template <typename Weights>
+inline void add_tail(float* lanes, const typename Weights::Element* w, const float* x, std::size_t columns) {
+    for (std::size_t i = 0; i < columns; ++i) lanes[i] = __builtin_fmaf(Weights::one(w[i]), x[i], lanes[i]);
+}
+
+// One row and some tokens.
+template <typename Weights, std::size_t kTokens>
+void few_tile(const MatmulTask& task, std::size_t row, std::size_t token) {
+    const typename Weights::Element* w = weight_row<Weights>(task, row);
+    const float* x[kTokens];
+    Lanes16 lanes[kTokens] = {};
+    for (std::size_t t = 0; t < kTokens; ++t) x[t] = token_row(task, token + t);
+    const std::size_t whole = task.columns / kLaneCount * kLaneCount;
+    for (std::size_t k = 0; k < whole; k += kLaneCount) {
+        const Lanes16 weights = Weights::load(w + k);
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            for (std::size_t i = 0; i < 4; ++i) {
+                lanes[t].at[i] = vfmaq_f32(lanes[t].at[i], weights.at[i], vld1q_f32(x[t] + k + 4 * i));
+            }
+        }
+    }
+    // Through memory: an array that a later loop indexes would make compilers keep all of it there all along.
+    float sums[kTokens][kLaneCount];
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        for (std::size_t i = 0; i < 4; ++i) vst1q_f32(sums[t] + 4 * i, lanes[t].at[i]);
+    }
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        add_tail<Weights>(sums[t], w + whole, x[t] + whole, task.columns - whole);
+        task.out[(token + t) * task.out_stride + row] = sum_tree(FloatWeights::load(sums[t]));
+    }
+}
+
+// One row at a time: memory likes one stream a thread best.
+template <typename Weights>
+void few_tokens(const MatmulTask& task) {
+    for (std::size_t row = 0; row < task.rows; ++row) {
+        std::size_t token = 0;
+        for (; token + 2 <= task.tokens; token += 2) few_tile<Weights, 2>(task, row, token);
+        if (token < task.tokens) few_tile<Weights, 1>(task, row, token);
+    }
+}
+
+inline constexpr std::size_t kTileRows = 8;
+inline constexpr std::size_t kTileTokens = 3;
+inline constexpr std::size_t kChunkColumns = 1024;
+inline constexpr std::size_t kGroupTiles = 32;  // tiles of tokens that share widened rows
+
+// Eight widened rows: [lane group][sixteen columns][row] of four floats.
+struct WideRows {
+    alignas(64) float at[4][kChunkColumns / kLaneCount][kTileRows][4];
+};
+// The sums of a tile between two chunks: [lane group][token][row].
+struct TileLanes {
+    float32x4_t at[4][kTileTokens][kTileRows];
+};
+
+template <typename Weights>
+void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t steps, WideRows& out) {
+    const typename Weights::Element* w[kTileRows];
+    for (std::size_t r = 0; r < kTileRows; ++r) w[r] = weight_row<Weights>(task, row + r) + first;
+    for (std::size_t k = 0; k < steps; ++k) {
+        for (std::size_t r = 0; r < kTileRows; ++r) {
+            const Lanes16 lanes = Weights::load(w[r] + k * kLaneCount);
+            for (std::size_t i = 0; i < 4; ++i) vst1q_f32(out.at[i][k][r], lanes.at[i]);
+        }
+    }
+}
+
+// Four lanes of all sums of a tile over a chunk of at least one step. Assembly, because compilers spill a few of the
+// sums, and then wait for them. Registers: v8-v31 sums by token and row, v0-v2 activations, v4-v7 weights.
+[[gnu::always_inline]] inline void multiply_lanes(const float (*w)[kTileRows][4], const float* const (&x)[kTileTokens],
+                                                  std::size_t steps, float32x4_t (*sums)[kTileRows]) {
+    const float* x0 = x[0];
+    const float* x1 = x[1];
+    const float* x2 = x[2];
+    __asm__ volatile(
+        "ldp q8, q9, [%[sums], #0]\n"
+        "ldp q10, q11, [%[sums], #32]\n"
+        "ldp q12, q13, [%[sums], #64]\n"
+        "ldp q14, q15, [%[sums], #96]\n"
+        "ldp q16, q17, [%[sums], #128]\n"
+        "ldp q18, q19, [%[sums], #160]\n"
+        "ldp q20, q21, [%[sums], #192]\n"
+        "ldp q22, q23, [%[sums], #224]\n"
+        "ldp q24, q25, [%[sums], #256]\n"
+        "ldp q26, q27, [%[sums], #288]\n"
+        "ldp q28, q29, [%[sums], #320]\n"
+        "ldp q30, q31, [%[sums], #352]\n"
+        // An odd step first.
+        "tbz %[steps], #0, 1f\n"
+        "ldp q4, q5, [%[w]]\n"
+        "ldr q0, [%[x0]]\n"
+        "ldr q1, [%[x1]]\n"
+        "ldr q2, [%[x2]]\n"
+        "ldp q6, q7, [%[w], #32]\n"
+        "fmla v8.4s, v4.4s, v0.4s\n"
+        "fmla v16.4s, v4.4s, v1.4s\n"
+        "fmla v24.4s, v4.4s, v2.4s\n"
+        "fmla v9.4s, v5.4s, v0.4s\n"
+        "fmla v17.4s, v5.4s, v1.4s\n"
+        "fmla v25.4s, v5.4s, v2.4s\n"
+        "ldp q4, q5, [%[w], #64]\n"
+        "fmla v10.4s, v6.4s, v0.4s\n"
+        "fmla v18.4s, v6.4s, v1.4s\n"
+        "fmla v26.4s, v6.4s, v2.4s\n"
+        "fmla v11.4s, v7.4s, v0.4s\n"
+        "fmla v19.4s, v7.4s, v1.4s\n"
+        "fmla v27.4s, v7.4s, v2.4s\n"
+        "ldp q6, q7, [%[w], #96]\n"
+        "add %[w], %[w], #128\n"
+        "add %[x0], %[x0], #64\n"
+        "add %[x1], %[x1], #64\n"
+        "add %[x2], %[x2], #64\n"
+        "subs %[steps], %[steps], #1\n"
+        "fmla v12.4s, v4.4s, v0.4s\n"
+        "fmla v20.4s, v4.4s, v1.4s\n"
+        "fmla v28.4s, v4.4s, v2.4s\n"
+        "fmla v13.4s, v5.4s, v0.4s\n"
+        "fmla v21.4s, v5.4s, v1.4s\n"
+        "fmla v29.4s, v5.4s, v2.4s\n"
+        "fmla v14.4s, v6.4s, v0.4s\n"
+        "fmla v22.4s, v6.4s, v1.4s\n"
+        "fmla v30.4s, v6.4s, v2.4s\n"
+        "fmla v15.4s, v7.4s, v0.4s\n"
+        "fmla v23.4s, v7.4s, v1.4s\n"
+        "fmla v31.4s, v7.4s, v2.4s\n"
+        "b.eq 2f\n"
+        // Two steps a round.
+        "1:\n"
+        "ldp q4, q5, [%[w]]\n"
+        "ldr q0, [%[x0]]\n"
+        "ldr q1, [%[x1]]\n"
+        "ldr q2, [%[x2]]\n"
+        "ldp q6, q7, [%[w], #32]\n"
+        "fmla v8.4s, v4.4s, v0.4s\n"
+        "fmla v16.4s, v4.4s, v1.4s\n"
+        "fmla v24.4s, v4.4s, v2.4s\n"
+        "fmla v9.4s, v5.4s, v0.4s\n"
+        "fmla v17.4s, v5.4s, v1.4s\n"
+        "fmla v25.4s, v5.4s, v2.4s\n"
+        "ldp q4, q5, [%[w], #64]\n"
+        "fmla v10.4s, v6.4s, v0.4s\n"
+        "fmla v18.4s, v6.4s, v1.4s\n"
+        "fmla v26.4s, v6.4s, v2.4s\n"
+        "fmla v11.4s, v7.4s, v0.4s\n"
+        "fmla v19.4s, v7.4s, v1.4s\n"
+        "fmla v27.4s, v7.4s, v2.4s\n"
+        "ldp q6, q7, [%[w], #96]\n"
+        "fmla v12.4s, v4.4s, v0.4s\n"
+        "fmla v20.4s, v4.4s, v1.4s\n"
+        "fmla v28.4s, v4.4s, v2.4s\n"
+        "fmla v13.4s, v5.4s, v0.4s\n"
+        "fmla v21.4s, v5.4s, v1.4s\n"
+        "fmla v29.4s, v5.4s, v2.4s\n"
+        "fmla v14.4s, v6.4s, v0.4s\n"
+        "fmla v22.4s, v6.4s, v1.4s\n"
+        "fmla v30.4s, v6.4s, v2.4s\n"
+        "fmla v15.4s, v7.4s, v0.4s\n"
+        "fmla v23.4s, v7.4s, v1.4s\n"
+        "fmla v31.4s, v7.4s, v2.4s\n"
+        "ldp q4, q5, [%[w], #128]\n"
+        "ldr q0, [%[x0], #64]\n"
+        "ldr q1, [%[x1], #64]\n"
+        "ldr q2, [%[x2], #64]\n"
+        "ldp q6, q7, [%[w], #160]\n"
+        "fmla v8.4s, v4.4s, v0.4s\n"
+        "fmla v16.4s, v4.4s, v1.4s\n"
+        "fmla v24.4s, v4.4s, v2.4s\n"
+        "fmla v9.4s, v5.4s, v0.4s\n"
+        "fmla v17.4s, v5.4s, v1.4s\n"
+        "fmla v25.4s, v5.4s, v2.4s\n"
+        "ldp q4, q5, [%[w], #192]\n"
+        "fmla v10.4s, v6.4s, v0.4s\n"
+        "fmla v18.4s, v6.4s, v1.4s\n"
+        "fmla v26.4s, v6.4s, v2.4s\n"
+        "fmla v11.4s, v7.4s, v0.4s\n"
+        "fmla v19.4s, v7.4s, v1.4s\n"
+        "fmla v27.4s, v7.4s, v2.4s\n"
+        "ldp q6, q7, [%[w], #224]\n"
+        "add %[w], %[w], #256\n"
+        "add %[x0], %[x0], #128\n"
+        "add %[x1], %[x1], #128\n"
+        "add %[x2], %[x2], #128\n"
+        "subs %[steps], %[steps], #2\n"
+        "fmla v12.4s, v4.4s, v0.4s\n"
+        "fmla v20.4s, v4.4s, v1.4s\n"
+        "fmla v28.4s, v4.4s, v2.4s\n"
+        "fmla v13.4s, v5.4s, v0.4s\n"
+        "fmla v21.4s, v5.4s, v1.4s\n"
+        "fmla v29.4s, v5.4s, v2.4s\n"
+        "fmla v14.4s, v6.4s, v0.4s\n"
+        "fmla v22.4s, v6.4s, v1.4s\n"
+        "fmla v30.4s, v6.4s, v2.4s\n"
+        "fmla v15.4s, v7.4s, v0.4s\n"
+        "fmla v23.4s, v7.4s, v1.4s\n"
+        "fmla v31.4s, v7.4s, v2.4s\n"
+        "b.ne 1b\n"
+        "2:\n"
+        "stp q8, q9, [%[sums], #0]\n"
+        "stp q10, q11, [%[sums], #32]\n"
+        "stp q12, q13, [%[sums], #64]\n"
+        "stp q14, q15, [%[sums], #96]\n"
+        "stp q16, q17, [%[sums], #128]\n"
+        "stp q18, q19, [%[sums], #160]\n"
+        "stp q20, q21, [%[sums], #192]\n"
+        "stp q22, q23, [%[sums], #224]\n"
+        "stp q24, q25, [%[sums], #256]\n"
+        "stp q26, q27, [%[sums], #288]\n"
+        "stp q28, q29, [%[sums], #320]\n"
+        "stp q30, q31, [%[sums], #352]\n"
+        : [w] "+r"(w), [x0] "+r"(x0), [x1] "+r"(x1), [x2] "+r"(x2), [steps] "+r"(steps)
+        : [sums] "r"(sums)
+        : "memory", "cc", "v0", "v1", "v2", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
+          "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
+          "v30", "v31");
+}
+
+// Eight rows and the tokens [first, last). Tokens past the end repeat the last one: computed, never stored.
+template <typename Weights>
+void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t last) {
+    WideRows wide;
+    TileLanes sums[kGroupTiles] = {};
+    const std::size_t whole = task.columns / kLaneCount * kLaneCount;
+    for (std::size_t begin = 0; begin < whole; begin += kChunkColumns) {
+        const std::size_t steps = (whole - begin < kChunkColumns ? whole - begin : kChunkColumns) / kLaneCount;
+        widen_rows<Weights>(task, row, begin, steps, wide);
+        for (std::size_t token = first; token < last; token += kTileTokens) {
+            TileLanes& tile = sums[(token - first) / kTileTokens];
+            for (std::size_t group = 0; group < 4; ++group) {
+                const float* x[kTileTokens];
+                for (std::size_t t = 0; t < kTileTokens; ++t) {
+                    x[t] = token_row(task, token + t < last ? token + t : last - 1) + begin + 4 * group;
+                }
+                multiply_lanes(wide.at[group], x, steps, tile.at[group]);
+            }
+        }
+    }
+    for (std::size_t token = first; token < last; ++token) {
+        const TileLanes& tile = sums[(token - first) / kTileTokens];
+        const std::size_t t = (token - first) % kTileTokens;
+        float* out = task.out + token * task.out_stride + row;
+        if (whole == task.columns) {
+            for (std::size_t r = 0; r < kTileRows; r += 4) {
+                float32x4_t four[4];  // lanes l + (l + 8), + 4
+                for (std::size_t i = 0; i < 4; ++i) {
+                    four[i] = vaddq_f32(vaddq_f32(tile.at[0][t][r + i], tile.at[2][t][r + i]),
+                                        vaddq_f32(tile.at[1][t][r + i], tile.at[3][t][r + i]));
+                }
+                vst1q_f32(out + r, sum_trees(four[0], four[1], four[2], four[3]));
+            }
+            continue;
+        }
+        for (std::size_t r = 0; r < kTileRows; ++r) {
+            float lanes[kLaneCount];
+            for (std::size_t group = 0; group < 4; ++group) vst1q_f32(lanes + 4 * group, tile.at[group][t][r]);
+            add_tail<Weights>(lanes, weight_row<Weights>(task, row + r) + whole, token_row(task, token) + whole,
+                              task.columns - whole);
+            out[r] = sum_tree(FloatWeights::load(lanes));
+        }
+    }
+}
+
+template <typename Weights>
+void matmul_float(const MatmulTask& task) {
+    if (task.tokens < 5) return few_tokens<Weights>(task);
+    constexpr std::size_t kGroup = kGroupTiles * kTileTokens;
+    std::size_t row = 0;
+    for (; row + kTileRows <= task.rows; row += kTileRows) {
+        for (std::size_t first = 0; first < task.tokens; first += kGroup) {
+            multiply_group<Weights>(task, row, first, task.tokens - first < kGroup ? task.tokens : first + kGroup);
+        }
+    }
+    if (row == task.rows) return;
+    MatmulTask rest = task;
+    rest.weights += row * task.weight_row_bytes;
+    rest.rows -= row;
+    rest.out += row;
+    few_tokens<Weights>(rest);
+}
+
+inline void install_float_matmul(Kernels& table) {
+    table.matmul[static_cast<std::size_t>(DType::F32)] = matmul_float<FloatWeights>;
+    table.matmul[static_cast<std::size_t>(DType::F16)] = matmul_float<HalfWeights>;
+    table.matmul[static_cast<std::size_t>(DType::BF16)] = matmul_float<BrainWeights>;
+}
+
+}  // namespace
+
+}  // namespace hearth

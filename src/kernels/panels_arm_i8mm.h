@@ -1,0 +1,432 @@
+// Matmul over packed weights with SMMLA: one token straight from its activation row, two to four tokens as a tile of
+// two token pairs, eight rows at a time, for every type. Include in a file built with the int8 matrix multiply
+// extension.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/panels_arm_batch_q4_k.h"
+#include "kernels/panels_arm_gemv.h"
+#include "kernels/panels_arm_gemv_q5_0.h"
+
+namespace hearth {
+
+namespace {
+
+// Tiles hold four tokens as two pairs. Per 32 columns: [8 columns][pair][token] of eight bytes.
+inline constexpr std::size_t kTileTokens = 4;
+inline constexpr std::size_t kTilePairs = 2;
+inline constexpr std::size_t kTileUnitBytes = 128;
+// Q8x32: the unit, then for each pair its scales as (a, b, a, b).
+inline constexpr std::size_t kTile32Scales = 128;
+inline constexpr std::size_t kTile32Bytes = kTileTokens * sizeof(ActivationBlock32);
+// Q8x256: eight units; the sums of 32 as 128 * high + low, each pair's high bytes, then its low bytes; the same for the
+// sums of the even sixteens; four scales.
+inline constexpr std::size_t kTile256Sums = 1024;
+inline constexpr std::size_t kTile256EvenSums = 1088;
+inline constexpr std::size_t kTile256Scales = 1152;
+inline constexpr std::size_t kTile256Bytes = kTileTokens * sizeof(ActivationBlock256);
+static_assert(kTile32Bytes == 160 && kTile256Bytes == 1168);
+
+template <typename Panel>
+[[gnu::always_inline]] inline int32x4_t multiply_add(int32x4_t sums, int8x16_t w, int8x16_t x) {
+    if constexpr (Panel::kUnsigned) return vusmmlaq_s32(sums, vreinterpretq_u8_s8(w), x);
+    return vmmlaq_s32(sums, w, x);
+}
+
+template <int kFraction>
+[[gnu::always_inline]] inline float32x4_t to_floats(int32x4_t x) {
+    if constexpr (kFraction == 0) return vcvtq_f32_s32(x);
+    if constexpr (kFraction > 0) return vcvtq_n_f32_s32(x, kFraction);
+}
+
+[[gnu::always_inline]] inline int8x16_t load_tile(const std::byte* tile, std::size_t vector) {
+    return vld1q_s8(reinterpret_cast<const std::int8_t*>(tile) + 16 * vector);
+}
+
+// One token. Its eight columns are the first row of a 2 x 8 matrix whose second row is zero: of the four sums of an
+// SMMLA the first and third count.
+
+[[gnu::always_inline]] inline int8x16_t load_eight(const std::int8_t* q) {
+    return vcombine_s8(vld1_s8(q), vdup_n_s8(0));
+}
+
+struct Ints8 {
+    int32x4_t low;  // rows 0 to 3
+    int32x4_t high;
+};
+
+// Products of columns 8 * kFirst to 8 * kLast of two rows.
+template <typename Panel, std::size_t kFirst, std::size_t kLast>
+[[gnu::always_inline]] inline int32x4_t quad(const RowPair& w, const int8x16_t (&x)[4]) {
+    int32x4_t sums = vdupq_n_s32(0);
+    for (std::size_t s = kFirst; s < kLast; ++s) sums = multiply_add<Panel>(sums, w.at[s], x[s]);
+    return sums;
+}
+
+[[gnu::always_inline]] inline Ints8 first_sums(const int32x4_t (&quads)[4]) {
+    return {vuzp1q_s32(quads[0], quads[1]), vuzp1q_s32(quads[2], quads[3])};
+}
+
+// Products of a unit with one token.
+template <typename Panel>
+[[gnu::always_inline]] inline Ints8 row_sums(const std::byte* unit, const int8x16_t (&x)[4]) {
+    int32x4_t quads[4];
+    for_each_row_pair([&](auto pair) {
+        constexpr std::size_t kP = decltype(pair)::kIndex;
+        quads[kP] = quad<Panel, 0, 4>(Panel::Unit::template row_pair<kP>(unit), x);
+    });
+    return first_sums(quads);
+}
+
+// Products of a unit's two halves of sixteen columns with one token. Row pairs 1 and 3 take the token in the second row
+// of its matrix and share the sums of pairs 0 and 2, which then hold rows 0, 2, 1, 3: fewer sums to clear and to sort.
+[[gnu::always_inline]] inline int32x4_t uncross(int32x4_t rows) {
+    return vzip1q_s32(rows, vextq_s32(rows, rows, 2));
+}
+struct HalfSums {
+    Ints8 first;
+    Ints8 second;
+};
+template <typename Panel>
+[[gnu::always_inline]] inline HalfSums half_sums(const std::byte* unit, const int8x16_t (&x)[4]) {
+    int8x16_t lower[4];
+    for (std::size_t s = 0; s < 4; ++s) lower[s] = vextq_s8(vdupq_n_s8(0), x[s], 8);
+    int32x4_t first[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+    int32x4_t second[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+    RowPair w[4];
+    for_each_row_pair([&](auto pair) {
+        constexpr std::size_t kP = decltype(pair)::kIndex;
+        w[kP] = Panel::Unit::template row_pair<kP>(unit);
+    });
+    for (std::size_t s = 0; s < 2; ++s) {
+        for (std::size_t p = 0; p < 4; ++p) {
+            first[p / 2] = multiply_add<Panel>(first[p / 2], w[p].at[s], p % 2 == 0 ? x[s] : lower[s]);
+        }
+        for (std::size_t p = 0; p < 4; ++p) {
+            second[p / 2] = multiply_add<Panel>(second[p / 2], w[p].at[s + 2], p % 2 == 0 ? x[s + 2] : lower[s + 2]);
+        }
+    }
+    return {{first[0], first[1]}, {second[0], second[1]}};
+}
+
+[[gnu::always_inline]] inline void add_scaled(Floats8& acc, float32x4_t low, float32x4_t high, Floats8 d, float scale) {
+    acc.low = vfmaq_f32(acc.low, low, vmulq_n_f32(d.low, scale));
+    acc.high = vfmaq_f32(acc.high, high, vmulq_n_f32(d.high, scale));
+}
+
+template <typename Panel>
+Floats8 one_token32(const std::byte* panel, const ActivationBlock32* x, std::size_t blocks, Floats8 acc) {
+    for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
+        int8x16_t q[4];
+        for (std::size_t s = 0; s < 4; ++s) q[s] = load_eight(x[b].q + 8 * s);
+        const Ints8 isum = row_sums<Panel>(panel + Panel::kUnitsAt, q);
+        constexpr int kFraction = Panel::Unit::kFraction;
+        add_scaled(acc, to_floats<kFraction>(isum.low), to_floats<kFraction>(isum.high), Panel::scales(panel),
+                   x[b].scale);
+        if constexpr (Panel::kMinimum) {
+            const float32x4_t sum = vdupq_n_f32(static_cast<float>(x[b].sum));
+            add_scaled(acc, sum, sum, Panel::minimums(panel), x[b].scale);
+        }
+    }
+    return acc;
+}
+
+[[gnu::always_inline]] inline void add_products(Ints8& total, Ints8 isum, int16x8_t scales) {
+    total.low = vmlaq_s32(total.low, isum.low, vmovl_s16(vget_low_s16(scales)));
+    total.high = vmlaq_s32(total.high, isum.high, vmovl_high_s16(scales));
+}
+
+// Sums of 32 or of sixteens as 128 * high + low in bytes.
+struct SplitSums {
+    int8x8_t high;
+    int8x8_t low;
+};
+[[gnu::always_inline]] inline SplitSums split(int16x8_t sums) {
+    return {vmovn_s16(vshrq_n_s16(sums, 7)), vmovn_s16(vandq_s16(sums, vdupq_n_s16(127)))};
+}
+
+// For each row the sum over sub-blocks of minimum times sum of activations.
+template <typename Panel>
+[[gnu::always_inline]] inline Ints8 minimum_sums(const std::byte* block, const std::int16_t* sums) {
+    const int16x8_t first = vld1q_s16(sums);
+    const int16x8_t second = vld1q_s16(sums + 8);
+    const SplitSums whole = split(vpaddq_s16(first, second));
+    const SplitSums even = split(vuzp1q_s16(first, second));
+    const int8x8_t zero = vdup_n_s8(0);
+    int32x4_t out[4];
+    for (std::size_t p = 0; p < 4; ++p) {
+        const MinimumVectors minimums = Panel::minimum_vectors(block, p);
+        out[p] = vmmlaq_s32(vdupq_n_s32(0), minimums.whole, vcombine_s8(whole.high, zero));
+        if constexpr (Panel::kMinimums == Minimums::Per16) {
+            out[p] = vmmlaq_s32(out[p], minimums.even, vcombine_s8(even.high, zero));
+        }
+        out[p] = vmmlaq_s32(vshlq_n_s32(out[p], 7), minimums.whole, vcombine_s8(whole.low, zero));
+        if constexpr (Panel::kMinimums == Minimums::Per16) {
+            out[p] = vmmlaq_s32(out[p], minimums.even, vcombine_s8(even.low, zero));
+        }
+    }
+    return {vuzp1q_s32(out[0], out[1]), vuzp1q_s32(out[2], out[3])};
+}
+
+template <typename Panel>
+Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, std::size_t blocks) {
+    Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
+    for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
+        Ints8 total = {vdupq_n_s32(0), vdupq_n_s32(0)};
+        for (std::size_t unit = 0; unit < 8; ++unit) {
+            const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
+            int8x16_t q[4];
+            for (std::size_t s = 0; s < 4; ++s) q[s] = load_eight(x[b].q + unit * kUnitColumns + 8 * s);
+            if constexpr (Panel::kSub16) {
+                const SubScales scales = Panel::crossed_scales(panel, unit);
+                const HalfSums sums = half_sums<Panel>(at, q);
+                add_products(total, sums.first, scales.first);
+                add_products(total, sums.second, scales.second);
+            } else {
+                add_products(total, row_sums<Panel>(at, q), Panel::sub_scales(panel, unit).first);
+            }
+        }
+        if constexpr (Panel::kSub16) total = {uncross(total.low), uncross(total.high)};
+        constexpr int kFraction = Panel::Unit::kFraction;
+        add_scaled(acc, to_floats<kFraction>(total.low), to_floats<kFraction>(total.high), Panel::scales(panel),
+                   x[b].scale);
+        if constexpr (Panel::kMinimum) {
+            const Ints8 sums = minimum_sums<Panel>(panel, x[b].sums);
+            add_scaled(acc, vcvtq_f32_s32(sums.low), vcvtq_f32_s32(sums.high), Panel::minimums(panel), -x[b].scale);
+        }
+    }
+    return acc;
+}
+
+inline void store_rows8(float* out, std::size_t rows, Floats8 values) {
+    if (rows >= kPanelRows) {
+        vst1q_f32(out, values.low);
+        vst1q_f32(out + 4, values.high);
+        return;
+    }
+    float buffer[kPanelRows];
+    vst1q_f32(buffer, values.low);
+    vst1q_f32(buffer + 4, values.high);
+    for (std::size_t i = 0; i < rows; ++i) out[i] = buffer[i];
+}
+
+// Two token pairs or one. An accumulator holds (row 2p, token a), (row 2p, token b), (row 2p + 1, a), (row 2p + 1, b).
+
+struct PairFloats {
+    float32x4_t at[4];  // by row pair: (r, r, r + 1, r + 1)
+};
+[[gnu::always_inline]] inline PairFloats pair_floats(Floats8 d) {
+    return {
+        {vzip1q_f32(d.low, d.low), vzip2q_f32(d.low, d.low), vzip1q_f32(d.high, d.high), vzip2q_f32(d.high, d.high)}};
+}
+
+template <std::size_t kPairs>
+struct TileSums {
+    float32x4_t at[kPairs][4];
+};
+
+// Thirty-two columns of the token pairs of a tile.
+template <std::size_t kPairs>
+struct TileUnit {
+    int8x16_t at[kPairs][4];
+
+    [[gnu::always_inline]] explicit TileUnit(const std::byte* x) {
+        for (std::size_t t = 0; t < kPairs; ++t) {
+            for (std::size_t s = 0; s < 4; ++s) at[t][s] = load_tile(x, kTilePairs * s + t);
+        }
+    }
+};
+
+template <typename Panel, std::size_t kPairs>
+TileSums<kPairs> tile32(const std::byte* panel, const std::byte* x, std::size_t blocks) {
+    TileSums<kPairs> acc = {};
+    for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x += kTile32Bytes) {
+        const TileUnit<kPairs> q(x);
+        const PairFloats d = pair_floats(Panel::scales(panel));
+        float32x4_t a[kPairs];
+        for (std::size_t t = 0; t < kPairs; ++t) {
+            a[t] = vld1q_f32(reinterpret_cast<const float*>(x + kTile32Scales) + 4 * t);
+        }
+        for_each_row_pair([&](auto pair) {
+            constexpr std::size_t kP = decltype(pair)::kIndex;
+            const RowPair w = Panel::Unit::template row_pair<kP>(panel + Panel::kUnitsAt);
+            for (std::size_t t = 0; t < kPairs; ++t) {
+                const float32x4_t isum = to_floats<Panel::Unit::kFraction>(quad<Panel, 0, 4>(w, q.at[t]));
+                acc.at[t][kP] = vfmaq_f32(acc.at[t][kP], isum, vmulq_f32(d.at[kP], a[t]));
+            }
+        });
+        if constexpr (Panel::kMinimum) {
+            const PairFloats m = pair_floats(Panel::minimums(panel));
+            for (std::size_t t = 0; t < kPairs; ++t) {
+                int32x4_t sum = vdupq_n_s32(0);
+                for (std::size_t s = 0; s < 4; ++s) sum = vmmlaq_s32(sum, vdupq_n_s8(1), q.at[t][s]);
+                for (std::size_t p = 0; p < 4; ++p) {
+                    acc.at[t][p] = vfmaq_f32(acc.at[t][p], vcvtq_f32_s32(sum), vmulq_f32(m.at[p], a[t]));
+                }
+            }
+        }
+    }
+    return acc;
+}
+
+struct PairInts {
+    int32x4_t at[4];
+};
+[[gnu::always_inline]] inline PairInts pair_ints(int16x8_t scales) {
+    const int16x8_t low = vzip1q_s16(scales, scales);
+    const int16x8_t high = vzip2q_s16(scales, scales);
+    return {{vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)), vmovl_high_s16(high)}};
+}
+
+template <typename Panel>
+[[gnu::always_inline]] inline int32x4_t minimum_quad(const std::byte* block, const std::byte* x, std::size_t p,
+                                                     std::size_t pair) {
+    const MinimumVectors minimums = Panel::minimum_vectors(block, p);
+    const std::byte* whole = x + kTile256Sums;
+    const std::byte* even = x + kTile256EvenSums;
+    int32x4_t sums = vmmlaq_s32(vdupq_n_s32(0), minimums.whole, load_tile(whole, pair));
+    if constexpr (Panel::kMinimums == Minimums::Per16) sums = vmmlaq_s32(sums, minimums.even, load_tile(even, pair));
+    sums = vmmlaq_s32(vshlq_n_s32(sums, 7), minimums.whole, load_tile(whole, kTilePairs + pair));
+    if constexpr (Panel::kMinimums == Minimums::Per16) {
+        sums = vmmlaq_s32(sums, minimums.even, load_tile(even, kTilePairs + pair));
+    }
+    return sums;
+}
+
+// Adds scale times product over the eight units of a block.
+template <typename Panel, std::size_t kPairs>
+[[gnu::always_inline]] inline void add_units(const std::byte* panel, const std::byte* x,
+                                             int32x4_t (&total)[kPairs][4]) {
+    for (std::size_t unit = 0; unit < 8; ++unit) {
+        const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
+        const TileUnit<kPairs> q(x + unit * kTileUnitBytes);
+        const SubScales scales = Panel::sub_scales(panel, unit);
+        const PairInts first = pair_ints(scales.first);
+        const PairInts second = pair_ints(scales.second);
+        for_each_row_pair([&](auto pair) {
+            constexpr std::size_t kP = decltype(pair)::kIndex;
+            const RowPair w = Panel::Unit::template row_pair<kP>(at);
+            for (std::size_t t = 0; t < kPairs; ++t) {
+                constexpr std::size_t kFirstColumns = Panel::kSub16 ? 2 : 4;
+                total[t][kP] = vmlaq_s32(total[t][kP], quad<Panel, 0, kFirstColumns>(w, q.at[t]), first.at[kP]);
+                if constexpr (Panel::kSub16) {
+                    total[t][kP] = vmlaq_s32(total[t][kP], quad<Panel, 2, 4>(w, q.at[t]), second.at[kP]);
+                }
+            }
+        });
+    }
+}
+
+template <typename Panel, std::size_t kPairs>
+TileSums<kPairs> tile256(const std::byte* panel, const std::byte* x, std::size_t blocks) {
+    TileSums<kPairs> acc = {};
+    for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x += kTile256Bytes) {
+        int32x4_t total[kPairs][4];
+        for (std::size_t t = 0; t < kPairs; ++t) {
+            for (std::size_t p = 0; p < 4; ++p) total[t][p] = vdupq_n_s32(0);
+        }
+        if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == kTilePairs) {
+            add_units_q4_k(panel, x, total);
+        } else {
+            add_units<Panel, kPairs>(panel, x, total);
+        }
+        const PairFloats d = pair_floats(Panel::scales(panel));
+        PairFloats dmin = {};
+        if constexpr (Panel::kMinimum) dmin = pair_floats(Panel::minimums(panel));
+        for (std::size_t t = 0; t < kPairs; ++t) {
+            const auto* scales = reinterpret_cast<const float*>(x + kTile256Scales) + 2 * t;
+            const float32x2_t two = vld1_f32(scales);
+            const float32x4_t a = vcombine_f32(two, two);
+            for (std::size_t p = 0; p < 4; ++p) {
+                acc.at[t][p] =
+                    vfmaq_f32(acc.at[t][p], to_floats<Panel::Unit::kFraction>(total[t][p]), vmulq_f32(d.at[p], a));
+                if constexpr (Panel::kMinimum) {
+                    const float32x4_t sums = vcvtq_f32_s32(minimum_quad<Panel>(panel, x, p, t));
+                    acc.at[t][p] = vfmaq_f32(acc.at[t][p], sums, vnegq_f32(vmulq_f32(dmin.at[p], a)));
+                }
+            }
+        }
+    }
+    return acc;
+}
+
+// The rows of one token pair to the outputs of its (one or two) tokens.
+inline void store_pair(const PanelTask& task, std::size_t row, std::size_t token, const float32x4_t (&sums)[4]) {
+    float* out = task.out + token * task.out_stride + row;
+    const std::size_t rows = task.rows - row;
+    store_rows8(out, rows, {vuzp1q_f32(sums[0], sums[1]), vuzp1q_f32(sums[2], sums[3])});
+    if (token + 1 == task.tokens) return;
+    store_rows8(out + task.out_stride, rows, {vuzp2q_f32(sums[0], sums[1]), vuzp2q_f32(sums[2], sums[3])});
+}
+
+template <typename Panel, std::size_t kPairs>
+void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
+    const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+    const std::byte* x = task.activations + token * task.activation_row_bytes;
+    TileSums<kPairs> acc;
+    if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == kTilePairs) {
+        acc = {};
+        if (task.columns > 0) add_tile_q4_0(panel, x, task.columns / kBlock32, acc.at);
+    } else if constexpr (Panel::kColumns == kBlock32) {
+        acc = tile32<Panel, kPairs>(panel, x, task.columns / kBlock32);
+    } else {
+        acc = tile256<Panel, kPairs>(panel, x, task.columns / kBlock256);
+    }
+    for (std::size_t t = 0; t < kPairs; ++t) store_pair(task, row, token + 2 * t, acc.at[t]);
+}
+
+// All blocks of a panel: in pairs where there is assembly for them, and what is left.
+template <typename Panel>
+[[gnu::always_inline]] inline Floats8 all_blocks(const std::byte* panel, const ActivationBlock32* x,
+                                                 std::size_t blocks) {
+    Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
+    std::size_t done = 0;
+    if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
+        done = blocks / 2 * 2;
+        acc = block_pairs_q4_0(panel, x, done / 2);
+    }
+    if constexpr (std::is_same_v<Panel, PanelQ5_0>) {
+        done = blocks / 2 * 2;
+        acc = block_pairs_q5_0(panel, x, done / 2);
+    }
+    return one_token32<Panel>(panel + done * Panel::kBlockBytes, x + done, blocks - done, acc);
+}
+
+template <typename Panel>
+void one_token(const PanelTask& task) {
+    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+        const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+        Floats8 acc;
+        if constexpr (Panel::kColumns == kBlock32) {
+            const auto* x = reinterpret_cast<const ActivationBlock32*>(task.activations);
+            acc = all_blocks<Panel>(panel, x, task.columns / kBlock32);
+        } else {
+            const auto* x = reinterpret_cast<const ActivationBlock256*>(task.activations);
+            acc = one_token256<Panel>(panel, x, task.columns / kBlock256);
+        }
+        store_rows8(task.out + row, task.rows - row, acc);
+    }
+}
+
+// Seven or eight tokens in turns of some columns each, so that memory goes on working while the second four are served.
+inline void two_tiles_q4_0(const PanelTask& task, std::size_t row) {
+    constexpr std::size_t kTurn = 16;  // blocks
+    const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+    const std::size_t blocks = task.columns / kBlock32;
+    TileSums<kTilePairs> acc[2] = {};
+    for (std::size_t b = 0; b < blocks; b += kTurn) {
+        const std::size_t count = blocks - b < kTurn ? blocks - b : kTurn;
+        for (std::size_t i = 0; i < 2; ++i) {
+            const std::byte* x = task.activations + i * kTileTokens * task.activation_row_bytes + b * kTile32Bytes;
+            add_tile_q4_0(panel + b * PanelQ4_0::kBlockBytes, x, count, acc[i].at);
+        }
+    }
+    for (std::size_t token = 0; token < task.tokens; token += 2) {
+        store_pair(task, row, token, acc[token / kTileTokens].at[token % kTileTokens / 2]);
+    }
+}
+
+}  // namespace
+
+}  // namespace hearth

@@ -1,0 +1,77 @@
+// AArch64 with the int8 matrix multiply extension: matmul over packed weights.
+#include <type_traits>
+
+#include "kernels/levels_arm.h"
+#include "kernels/panels_arm_gemm.h"
+#include "kernels/panels_arm_i8mm.h"
+#include "kernels/panels_arm_tiles.h"
+
+#if !defined(__ARM_FEATURE_DOTPROD) || !defined(__ARM_FEATURE_MATMUL_INT8)
+#error "this file needs the dot product and int8 matrix multiply extensions; see room.cmake"
+#endif
+
+namespace hearth {
+
+namespace {
+
+// Tokens up to which it is better to unpack weights again for every tile than to unpack them to memory.
+template <typename Panel>
+inline constexpr std::size_t kFewTokens = kTileTokens + 2;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ4_0> = 2 * kTileTokens;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ4_1> = 2 * kTileTokens;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ5_1> = 2 * kTileTokens;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ4_K> = 2 * kTileTokens;
+template <>
+inline constexpr std::size_t kFewTokens<PanelQ8_0> = 2 * kTileTokens;
+
+template <typename Panel>
+void panel_matmul(const PanelTask& task) {
+    if (task.tokens == 1) return one_token<Panel>(task);
+    if (task.tokens > kFewTokens<Panel>) return many_tokens<Panel>(task);
+    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+        if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
+            if (task.tokens > kTileTokens + 2) {
+                two_tiles_q4_0(task, row);
+                continue;
+            }
+        }
+        for (std::size_t token = 0; token < task.tokens; token += kTileTokens) {
+            if (task.tokens - token > 2) {
+                multiply_tile<Panel, 2>(task, row, token);
+            } else {
+                multiply_tile<Panel, 1>(task, row, token);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void install_i8mm_panels(Kernels& table) {
+    const auto set = [&table](DType type, void (*matmul)(const PanelTask&)) {
+        table.panels[static_cast<std::size_t>(type)].matmul = matmul;
+    };
+    set(DType::Q4_0, panel_matmul<PanelQ4_0>);
+    set(DType::Q4_1, panel_matmul<PanelQ4_1>);
+    set(DType::Q5_0, panel_matmul<PanelQ5_0>);
+    set(DType::Q5_1, panel_matmul<PanelQ5_1>);
+    set(DType::Q8_0, panel_matmul<PanelQ8_0>);
+    set(DType::IQ4_NL, panel_matmul<PanelIQ4_NL>);
+    set(DType::MXFP4, panel_matmul<PanelMXFP4>);
+    set(DType::Q2_K, panel_matmul<PanelQ2_K>);
+    set(DType::Q3_K, panel_matmul<PanelQ3_K>);
+    set(DType::Q4_K, panel_matmul<PanelQ4_K>);
+    set(DType::Q5_K, panel_matmul<PanelQ5_K>);
+    set(DType::Q6_K, panel_matmul<PanelQ6_K>);
+    set(DType::IQ4_XS, panel_matmul<PanelIQ4_XS>);
+    set(DType::TQ2_0, panel_matmul<PanelTQ2_0>);
+    table.tile_tokens = kTileTokens;
+    table.tile_q8x32 = tile_q8x32;
+    table.tile_q8x256 = tile_q8x256;
+}
+
+}  // namespace hearth

@@ -1,0 +1,148 @@
+// Matmul over x86 panels of the types in blocks of 32: an exact integer a block, then
+//   acc = fma(isum, d * s, acc), with minimums also acc = fma(sum, m * s, acc).
+// Include after panels_x86_types.h.
+#pragma once
+
+#include "kernels/panels_x86_tiles.h"
+
+namespace hearth {
+
+namespace {
+
+// One block of kVectors vectors of rows and kTokens tokens. weights(p, v): vector v of the block.
+template <typename Type, std::size_t kTokens, std::size_t kVectors, typename Weights>
+[[gnu::always_inline]] inline void add_block32(Weights weights, const Floats* d, const Floats* m,
+                                               const ActivationBlock32* const (&x)[kTokens], std::size_t b,
+                                               Floats (&acc)[kTokens][kVectors]) {
+    Sum sums[kTokens][kVectors];
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        const Sum start = start_sum<Type>(x[t][b].sum);
+        for (std::size_t p = 0; p < kVectors; ++p) sums[t][p] = start;
+    }
+    unrolled<8>([&](auto v) __attribute__((always_inline)) {
+        Ints w[kVectors];
+        for (std::size_t p = 0; p < kVectors; ++p) w[p] = weights(p, v);
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            const Ints q = broadcast4(x[t][b].q + 4 * v.kIndex);
+            for (std::size_t p = 0; p < kVectors; ++p) add_products<Type, decltype(v)::kIndex>(sums[t][p], w[p], q);
+        }
+    });
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        const ActivationBlock32& block = x[t][b];
+        const Floats scale = set_floats(block.scale);
+        for (std::size_t p = 0; p < kVectors; ++p) {
+            const Ints isum = finish_sum<Type>(sums[t][p], block.sum);
+            acc[t][p] = multiply_add(ints_to_floats(isum), multiply(d[p], scale), acc[t][p]);
+            if constexpr (Type::Layout::kMinimum) {
+                const Floats activations = ints_to_floats(set_ints(block.sum));
+                acc[t][p] = multiply_add(activations, multiply(m[p], scale), acc[t][p]);
+            }
+        }
+    }
+}
+
+template <typename Type>
+[[gnu::always_inline]] inline Floats minimum_of(const std::byte* pair, std::size_t which, std::size_t row) {
+    if constexpr (!Type::Layout::kMinimum) return zero_floats();
+    return halves_to_floats(pair + Type::Layout::kMinimumAt + which * 32 + 2 * row);
+}
+
+// Few tokens: weights are unpacked as they come from memory.
+template <typename Type>
+struct Direct32 {
+    template <std::size_t kTokens>
+    static void run(const PanelTask& task, std::size_t panel, std::size_t token) {
+        constexpr std::size_t kVectors = kPanelVectors;
+        const ActivationBlock32* x[kTokens];
+        Floats acc[kTokens][kVectors];
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            x[t] = activation_row<ActivationBlock32>(task, token + t);
+            for (std::size_t p = 0; p < kVectors; ++p) acc[t][p] = zero_floats();
+        }
+        const std::size_t blocks = task.columns / kBlock32;
+        const std::byte* first = task.panels + panel * task.panel_bytes;
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const std::byte* pair = first + b / 2 * Type::Layout::kBytes;
+            const std::size_t which = b % 2;
+            prefetch<Type::Layout::kBytes, 2>(pair, which);
+            Floats d[kVectors];
+            Floats m[kVectors];
+            for (std::size_t p = 0; p < kVectors; ++p) {
+                d[p] = Type::scale(pair, which, p * kVectorRows);
+                m[p] = minimum_of<Type>(pair, which, p * kVectorRows);
+            }
+            const auto weights = [&](std::size_t p, auto v) __attribute__((always_inline)) {
+                return Type::template weight<decltype(v)::kIndex>(pair, which, p * kVectorRows);
+            };
+            add_block32<Type, kTokens, kVectors>(weights, d, m, x, b, acc);
+        }
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            for (std::size_t p = 0; p < kVectors; ++p) store_rows(task, panel * kVectors + p, token + t, acc[t][p]);
+        }
+    }
+};
+
+// Many tokens.
+template <typename Type>
+struct Gemm32 {
+    static constexpr std::size_t kChunkBlocks = 16;
+    static constexpr std::size_t kChunkColumns = kChunkBlocks * kBlock32;
+    static constexpr std::size_t kVectors = kGemmVectors;
+
+    struct Chunk {
+        Ints weights[kChunkBlocks][8][kVectors];
+        Floats scales[kChunkBlocks][kVectors];
+        Floats minimums[Type::Layout::kMinimum ? kChunkBlocks : 1][kVectors];
+    };
+
+    static std::size_t blocks_in(const PanelTask& task, std::size_t column) {
+        const std::size_t left = (task.columns - column) / kBlock32;
+        return left < kChunkBlocks ? left : kChunkBlocks;
+    }
+
+    static void unpack(const PanelTask& task, std::size_t vector, std::size_t column, Chunk& chunk) {
+        const std::size_t blocks = blocks_in(task, column);
+        for (std::size_t p = 0; p < kVectors; ++p) {
+            const VectorRows rows = vector_rows(task, vector + p);
+            const std::byte* first = rows.panel + column / Type::Layout::kColumns * Type::Layout::kBytes;
+            for (std::size_t b = 0; b < blocks; ++b) {
+                const std::byte* pair = first + b / 2 * Type::Layout::kBytes;
+                prefetch<Type::Layout::kBytes, 2>(pair, b % 2);
+                unrolled<8>([&](auto v) __attribute__((always_inline)) {
+                    chunk.weights[b][v.kIndex][p] = Type::template weight<decltype(v)::kIndex>(pair, b % 2, rows.row);
+                });
+                chunk.scales[b][p] = Type::scale(pair, b % 2, rows.row);
+                if constexpr (Type::Layout::kMinimum) chunk.minimums[b][p] = minimum_of<Type>(pair, b % 2, rows.row);
+            }
+        }
+    }
+
+    template <std::size_t kTokens>
+    static void tile(const PanelTask& task, const Chunk& chunk, std::size_t column, std::size_t token,
+                     Accumulators sums) {
+        const ActivationBlock32* x[kTokens];
+        Floats acc[kTokens][kVectors];
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            x[t] = activation_row<ActivationBlock32>(task, token + t) + column / kBlock32;
+        }
+        load_sums(sums, column == 0, acc);
+        const std::size_t blocks = blocks_in(task, column);
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const auto weights = [&](std::size_t p, auto v) __attribute__((always_inline)) {
+                return chunk.weights[b][v.kIndex][p];
+            };
+            const std::size_t minimum = Type::Layout::kMinimum ? b : 0;
+            add_block32<Type, kTokens, kVectors>(weights, chunk.scales[b], chunk.minimums[minimum], x, b, acc);
+        }
+        store_sums(sums, acc);
+    }
+};
+
+template <typename Type>
+void matmul_panels32(const PanelTask& task) {
+    run_matmul<Gemm32<Type>, Direct32<Type>>(task);
+}
+
+}  // namespace
+
+}  // namespace hearth

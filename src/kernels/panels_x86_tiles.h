@@ -1,0 +1,179 @@
+// What the panel matmuls of both block sizes share: unrolled loops, vectors of rows, and how results are stored.
+// Include after a vocabulary (panels_x86_avx2.h or panels_x86_avx512.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/kernels.h"
+#include "kernels/panels_x86_layout.h"
+
+namespace hearth {
+
+namespace {
+
+template <std::size_t kValue>
+struct Step {
+    static constexpr std::size_t kIndex = kValue;
+};
+
+template <typename Function, std::size_t... kIndices>
+[[gnu::always_inline]] inline void each_step(Function& step, std::index_sequence<kIndices...>) {
+    (step(Step<kIndices>{}), ...);
+}
+// step(Step<0>), step(Step<1>), ...
+template <std::size_t kCount, typename Function>
+[[gnu::always_inline]] inline void unrolled(Function step) {
+    each_step(step, std::make_index_sequence<kCount>{});
+}
+
+inline constexpr std::size_t kPanelVectors = x86::kPanelRows / kVectorRows;
+// Weights unpacked once for many tokens: two vectors of rows and four tokens at a time, whose eight sums are enough to
+// hide the latency of a product.
+inline constexpr std::size_t kGemmVectors = 2;
+inline constexpr std::size_t kTileTokens = 4;
+inline constexpr std::size_t kGemmTokens = kDirectTokens == 8 ? 9 : 8;  // from this many on unpacking first pays
+inline constexpr std::size_t kScratchTokens = 64;  // that share unpacked weights where the last rows are not whole
+inline constexpr std::size_t kPrefetchBytes = 6144;
+
+// The vectors of a matrix are numbered from its first row on.
+struct VectorRows {
+    const std::byte* panel;
+    std::size_t row;  // in the panel
+};
+[[gnu::always_inline]] inline VectorRows vector_rows(const PanelTask& task, std::size_t vector) {
+    return {task.panels + vector / kPanelVectors * task.panel_bytes, vector % kPanelVectors * kVectorRows};
+}
+
+// The one lever on memory speed here: hardware alone reads a third less. A block's lines are asked for in kParts parts,
+// since more at once than there are fill buffers hold up the loads behind them.
+template <std::size_t kBytes, std::size_t kParts>
+[[gnu::always_inline]] inline void prefetch(const std::byte* block, std::size_t part) {
+    constexpr std::size_t kLines = (kBytes / 64 + kParts - 1) / kParts;
+    const std::byte* from = block + kPrefetchBytes + part * kLines * 64;
+    unrolled<kLines>(
+        [&](auto line) { _mm_prefetch(reinterpret_cast<const char*>(from + line.kIndex * 64), _MM_HINT_T0); });
+}
+
+inline void store_rows(const PanelTask& task, std::size_t vector, std::size_t token, Floats values) {
+    if (token >= task.tokens) return;
+    const std::size_t first = vector * kVectorRows;
+    float* out = task.out + token * task.out_stride + first;
+    if (first + kVectorRows <= task.rows) return store_floats(out, values);
+    float buffer[kVectorRows];
+    store_floats(buffer, values);
+    for (std::size_t i = 0; first + i < task.rows; ++i) out[i] = buffer[i];
+}
+
+template <typename Activations>
+[[gnu::always_inline]] inline const Activations* activation_row(const PanelTask& task, std::size_t token) {
+    if (token >= task.tokens) token = task.tokens - 1;
+    return reinterpret_cast<const Activations*>(task.activations + token * task.activation_row_bytes);
+}
+
+// Few tokens: panel by panel. Tile::run<tokens>(task, panel, first token); one that goes past the last token repeats it
+// and leaves it out of the results.
+template <typename Tile>
+inline std::size_t run_tile(const PanelTask& task, std::size_t panel, std::size_t token) {
+    const std::size_t left = task.tokens - token;
+    if constexpr (kDirectTokens == 8) {
+        if (left >= 7) return Tile::template run<8>(task, panel, token), 8;
+        if (left >= 5) return Tile::template run<6>(task, panel, token), 6;
+    }
+    const std::size_t count = left == 5 || left == 6 ? 3 : left < 4 ? left : 4;  // no token left alone
+    switch (count) {
+        case 4: Tile::template run<4>(task, panel, token); break;
+        case 3: Tile::template run<3>(task, panel, token); break;
+        case 2: Tile::template run<2>(task, panel, token); break;
+        default: Tile::template run<1>(task, panel, token); break;
+    }
+    return count;
+}
+template <typename Tile>
+inline void run_direct(const PanelTask& task, std::size_t first_panel) {
+    for (std::size_t panel = first_panel; panel * x86::kPanelRows < task.rows; ++panel) {
+        std::size_t token = 0;
+        while (token < task.tokens) token += run_tile<Tile>(task, panel, token);
+    }
+}
+
+// Sums in progress of many tokens: `out` itself, or a buffer where the last rows are not whole vectors.
+struct Accumulators {
+    float* at;
+    std::size_t stride;
+};
+
+// Many tokens: chunks of columns are unpacked for two vectors of rows and met by every token.
+template <typename Gemm>
+inline void run_chunks(const PanelTask& task, std::size_t vector, std::size_t first, std::size_t count,
+                       Accumulators sums) {
+    typename Gemm::Chunk chunk;
+    for (std::size_t column = 0; column < task.columns; column += Gemm::kChunkColumns) {
+        Gemm::unpack(task, vector, column, chunk);
+        std::size_t t = 0;
+        for (; t + kTileTokens <= count; t += kTileTokens) {
+            Gemm::template tile<kTileTokens>(task, chunk, column, first + t, {sums.at + t * sums.stride, sums.stride});
+        }
+        for (; t < count; ++t) {
+            Gemm::template tile<1>(task, chunk, column, first + t, {sums.at + t * sums.stride, sums.stride});
+        }
+    }
+}
+
+template <typename Gemm>
+inline void run_rows(const PanelTask& task, std::size_t vector) {
+    constexpr std::size_t kRows = kGemmVectors * kVectorRows;
+    const std::size_t row = vector * kVectorRows;
+    if (row + kRows <= task.rows) {
+        return run_chunks<Gemm>(task, vector, 0, task.tokens, {task.out + row, task.out_stride});
+    }
+    alignas(64) float buffer[kScratchTokens * kRows];
+    for (std::size_t first = 0; first < task.tokens; first += kScratchTokens) {
+        const std::size_t count = task.tokens - first < kScratchTokens ? task.tokens - first : kScratchTokens;
+        run_chunks<Gemm>(task, vector, first, count, {buffer, kRows});
+        for (std::size_t t = 0; t < count; ++t) {
+            float* out = task.out + (first + t) * task.out_stride + row;
+            for (std::size_t i = 0; row + i < task.rows; ++i) out[i] = buffer[t * kRows + i];
+        }
+    }
+}
+
+// A last panel without a neighbour goes the way of few tokens.
+template <typename Gemm, typename Direct>
+inline void run_gemm(const PanelTask& task) {
+    constexpr std::size_t kPanels = kGemmVectors / kPanelVectors;
+    const std::size_t panels = (task.rows + x86::kPanelRows - 1) / x86::kPanelRows;
+    std::size_t panel = 0;
+    for (; panel + kPanels <= panels; panel += kPanels) run_rows<Gemm>(task, panel * kPanelVectors);
+    run_direct<Direct>(task, panel);
+}
+
+template <typename Gemm, typename Direct>
+inline void run_matmul(const PanelTask& task) {
+    if (task.tokens < kGemmTokens) {
+        run_direct<Direct>(task, 0);
+    } else {
+        run_gemm<Gemm, Direct>(task);
+    }
+}
+
+// The sums of a tile at a chunk's beginning and end.
+template <std::size_t kTokens, std::size_t kVectors>
+[[gnu::always_inline]] inline void load_sums(Accumulators sums, bool begin, Floats (&acc)[kTokens][kVectors]) {
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        for (std::size_t p = 0; p < kVectors; ++p) {
+            acc[t][p] = begin ? zero_floats() : load_floats(sums.at + t * sums.stride + p * kVectorRows);
+        }
+    }
+}
+template <std::size_t kTokens, std::size_t kVectors>
+[[gnu::always_inline]] inline void store_sums(Accumulators sums, const Floats (&acc)[kTokens][kVectors]) {
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        for (std::size_t p = 0; p < kVectors; ++p) store_floats(sums.at + t * sums.stride + p * kVectorRows, acc[t][p]);
+    }
+}
+
+}  // namespace
+
+}  // namespace hearth

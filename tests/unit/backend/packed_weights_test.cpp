@@ -1,0 +1,161 @@
+// Packed weights on disk: used again when they fit, made again when anything about them is wrong.
+#include "backend/cpu/packed_weights.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/pack_file.h"
+#include "base/rng.h"
+
+namespace hearth {
+namespace {
+
+// Two matrices of different types and one that stays as it is.
+class PackedWeightsTest : public ::testing::Test {
+protected:
+    PackedWeightsTest() {
+        folder_ = std::filesystem::temp_directory_path() / ("hearth_pack_" + std::to_string(::getpid()));
+        std::filesystem::create_directories(folder_);
+        file_ = (folder_ / "model.pack").string();
+        Handle x = graph_.embed(weight(DType::F32, 256, 10));
+        const Handle a = graph_.matmul(x, first_ = weight(DType::Q4_0, 256, kRows));
+        const Handle b = graph_.matmul(x, second_ = weight(DType::Q6_K, 256, kRows));
+        x = graph_.matmul(graph_.gate(Activation::Silu, a, b), float_ = weight(DType::F16, kRows, 64));
+        graph_.set_logits(graph_.matmul(x, weight(DType::Q8_0, 64, 10)));
+        plan_ = Plan::compile(graph_, {4, 1}).value();
+    }
+    ~PackedWeightsTest() override { std::filesystem::remove_all(folder_); }
+
+    Handle weight(DType type, std::size_t columns, std::size_t rows) {
+        auto bytes = std::make_unique<std::vector<std::byte>>(row_bytes(type, columns) * rows);
+        for (std::size_t i = 0; i < bytes->size(); i += 8) {
+            const std::uint64_t bits = random_bits(7, i) & 0x3f3f3f3f3f3f3f3fu;
+            std::memcpy(bytes->data() + i, &bits, std::min<std::size_t>(8, bytes->size() - i));
+        }
+        storage_.push_back(std::move(bytes));
+        return graph_.weight({type, Shape{{columns, rows, 1, 1}}, storage_.back()->data()});
+    }
+
+    PackOptions options(std::uint64_t source = 1) const {
+        PackOptions options;
+        options.mode = PackMode::Auto;
+        options.file = file_;
+        options.source = source;
+        return options;
+    }
+    PackedWeights create(const PackOptions& options) {
+        return PackedWeights::create(plan_, *find_kernels(""), pool_, options);
+    }
+    bool can_pack() const { return !find_kernels("")->panel_layout.empty(); }
+
+    std::vector<std::byte> panels(const PackedWeights& packed, Handle constant) const {
+        const PackedMatrix* matrix = packed.find(constant);
+        const std::size_t count = (kRows + matrix->panel_rows - 1) / matrix->panel_rows;
+        return {matrix->panels, matrix->panels + count * matrix->panel_bytes};
+    }
+
+    void flip_byte(std::uintmax_t at) const {
+        std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(static_cast<std::streamoff>(at));
+        const char old = static_cast<char>(file.get());
+        file.seekp(static_cast<std::streamoff>(at));
+        file.put(static_cast<char>(old ^ 1));
+    }
+
+    static constexpr std::size_t kRows = 131072;  // large enough for a file
+    Arena arena_;
+    Graph graph_{arena_};
+    Plan plan_;
+    Handle first_;
+    Handle second_;
+    Handle float_;
+    ThreadPool pool_{2};
+    std::filesystem::path folder_;
+    std::string file_;
+    std::vector<std::unique_ptr<std::vector<std::byte>>> storage_;
+};
+
+TEST_F(PackedWeightsTest, AFileIsWrittenOnceAndMappedFromThenOn) {
+    if (!can_pack()) GTEST_SKIP() << "this CPU's kernels read rows as they are";
+    const PackedWeights memory = create({.mode = PackMode::Memory});
+    EXPECT_EQ(memory.outcome(), PackOutcome::Memory);
+    const PackedWeights written = create(options());
+    EXPECT_EQ(written.outcome(), PackOutcome::FileWritten) << written.reason();
+    const PackedWeights mapped = create(options());
+    EXPECT_EQ(mapped.outcome(), PackOutcome::FileMapped) << mapped.reason();
+    for (const Handle constant : {first_, second_}) {
+        EXPECT_EQ(panels(memory, constant), panels(written, constant));
+        EXPECT_EQ(panels(memory, constant), panels(mapped, constant));
+    }
+    EXPECT_EQ(mapped.find(float_), nullptr);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);  // no temporary is left behind
+}
+
+TEST_F(PackedWeightsTest, AStaleDamagedOrCutFileIsMadeAgain) {
+    if (!can_pack()) GTEST_SKIP() << "this CPU's kernels read rows as they are";
+    const PackedWeights first = create(options());
+    const std::vector<std::byte> right = panels(first, second_);
+    const std::uintmax_t size = std::filesystem::file_size(file_);
+
+    EXPECT_EQ(create(options(2)).outcome(), PackOutcome::FileWritten);  // another model
+    EXPECT_EQ(create(options(1)).outcome(), PackOutcome::FileWritten);
+    for (const std::uintmax_t at : {std::uintmax_t{0}, std::uintmax_t{9}, std::uintmax_t{70}, size / 3, size - 4097}) {
+        flip_byte(at);
+        const PackedWeights again = create(options());
+        EXPECT_EQ(again.outcome(), PackOutcome::FileWritten) << "byte " << at;
+        EXPECT_EQ(panels(again, second_), right);
+        EXPECT_EQ(create(options()).outcome(), PackOutcome::FileMapped);
+    }
+    for (const std::uintmax_t cut : {std::uintmax_t{0}, std::uintmax_t{10}, size - 4096}) {
+        std::filesystem::resize_file(file_, cut);
+        EXPECT_EQ(create(options()).outcome(), PackOutcome::FileWritten) << "cut to " << cut;
+    }
+}
+
+TEST_F(PackedWeightsTest, WithoutAPlaceForAFileTheCopyIsInMemoryAndSaysWhy) {
+    if (!can_pack()) GTEST_SKIP() << "this CPU's kernels read rows as they are";
+    PackOptions nowhere = options();
+    nowhere.file = (folder_ / "missing" / "model.pack").string();
+    const PackedWeights packed = create(nowhere);
+    EXPECT_EQ(packed.outcome(), PackOutcome::Memory);
+    EXPECT_NE(packed.reason().find("missing"), std::string::npos);
+}
+
+TEST_F(PackedWeightsTest, WithoutMemoryTheRowsAreUsedAsTheyAre) {
+    PackOptions poor{.mode = PackMode::Memory};
+    poor.memory_available = 4096;
+    const PackedWeights packed = create(poor);
+    EXPECT_EQ(packed.outcome(), PackOutcome::Unpacked);
+    EXPECT_EQ(packed.find(first_), nullptr);
+    EXPECT_EQ(packed.reason().empty(), !can_pack());
+    EXPECT_EQ(create({.mode = PackMode::Off}).outcome(), PackOutcome::Unpacked);
+}
+
+TEST_F(PackedWeightsTest, ReportsProgressAndWhatMayBeReleased) {
+    if (!can_pack()) GTEST_SKIP() << "this CPU's kernels read rows as they are";
+    PackOptions told{.mode = PackMode::Memory};
+    std::size_t last = 0;
+    std::size_t total = 0;
+    std::atomic<std::size_t> released{0};
+    told.progress = [&](std::size_t done, std::size_t all) {
+        EXPECT_GT(done, last);
+        last = done;
+        total = all;
+    };
+    told.release = [&](std::span<const std::byte> bytes) { released += bytes.size(); };
+    const PackedWeights packed = create(told);
+    EXPECT_EQ(last, total);
+    EXPECT_EQ(total, packed.size_bytes());
+    EXPECT_GT(released.load(), row_bytes(DType::Q4_0, 256 * kRows));
+}
+
+}  // namespace
+}  // namespace hearth
