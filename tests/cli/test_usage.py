@@ -5,8 +5,8 @@ import unittest
 
 from support import BINARY, SOURCE, CliTest
 
-COMMANDS = ["run", "pull", "plan", "doctor", "inspect", "tokenize", "quantize", "perplexity", "bench", "completion", "help",
-            "version"]
+COMMANDS = ["run", "pull", "plan", "doctor", "inspect", "tokenize", "quantize", "perplexity", "bench", "vm", "completion",
+            "help", "version"]
 
 
 class Help(CliTest):
