@@ -30,12 +30,13 @@ inline constexpr Option kEagerOption = {
 
 inline constexpr Option kPackOption = {
     .name = "pack",
-    .kind = ValueKind::Text,
+    .kind = ValueKind::Choice,
     .value_name = "HOW",
     .help =
         "Weights rearranged for this CPU: auto keeps them in a file for the next start, memory keeps no file, off "
         "computes with the model file as it is.",
-    .default_text = "auto"};
+    .default_text = "auto",
+    .choices = "auto|memory|off"};
 
 inline constexpr std::size_t kContextLimit = std::size_t{1} << 24;
 
