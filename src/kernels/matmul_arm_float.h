@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/kernels.h"
 
@@ -20,6 +21,13 @@ inline constexpr std::size_t kLaneCount = 16;
 struct Lanes16 {
     float32x4_t at[4];
 };
+
+// A new zero, which costs nothing: the CPU only renames a register. Volatile, or compilers would keep one and copy it.
+[[gnu::always_inline]] inline float32x4_t zero_lanes() {
+    float32x4_t value;
+    __asm__ volatile("movi %0.2d, #0" : "=w"(value));
+    return value;
+}
 
 // kRows: rows that pass together when tokens are few, so that the chain of sums of one does not have to be waited for.
 struct FloatWeights {
@@ -51,23 +59,16 @@ struct HalfWeights {
     }
 };
 #if defined(__ARM_FEATURE_FP16_FML)
-// As HalfWeights, but -0 is read as +0. The start from +0 is what makes it fast: a register set to zero is renamed and
-// needs no unit of the CPU, and FCVTL is not needed at all.
+// As HalfWeights, but -0 is read as +0. The start from +0 is what makes it fast, and that FCVTL is not needed at all.
 struct UnsignedZeroHalfWeights {
     using Element = std::uint16_t;
     static constexpr std::size_t kRows = 4;
     static float one(std::uint16_t w) { return HalfWeights::one(w); }
-    // Volatile, or compilers would keep one zero and copy it.
-    [[gnu::always_inline]] static float32x4_t zero() {
-        float32x4_t value;
-        __asm__ volatile("movi %0.2d, #0" : "=w"(value));
-        return value;
-    }
     [[gnu::always_inline]] static Lanes16 load(const std::uint16_t* w) {
         const float16x8_t a = vreinterpretq_f16_u16(vld1q_u16(w));
         const float16x8_t b = vreinterpretq_f16_u16(vld1q_u16(w + 8));
         const float16x8_t one = vreinterpretq_f16_u16(vdupq_n_u16(0x3c00));
-        const float32x4_t zeros[4] = {zero(), zero(), zero(), zero()};
+        const float32x4_t zeros[4] = {zero_lanes(), zero_lanes(), zero_lanes(), zero_lanes()};
         return {{vfmlalq_low_f16(zeros[0], a, one), vfmlalq_high_f16(zeros[1], a, one),
                  vfmlalq_low_f16(zeros[2], b, one), vfmlalq_high_f16(zeros[3], b, one)}};
     }
@@ -82,7 +83,8 @@ struct BrainWeights {
     [[gnu::always_inline]] static Lanes16 load(const std::uint16_t* w) {
         const uint16x8_t a = vld1q_u16(w);
         const uint16x8_t b = vld1q_u16(w + 8);
-        const uint16x8_t zero = vdupq_n_u16(0);  // interleaving it is a shift by 16, on twice as many units
+        const uint16x8_t zero =
+            vreinterpretq_u16_f32(zero_lanes());  // interleaving it is a shift by 16, on twice as many units
         return {{vreinterpretq_f32_u16(vzip1q_u16(zero, a)), vreinterpretq_f32_u16(vzip2q_u16(zero, a)),
                  vreinterpretq_f32_u16(vzip1q_u16(zero, b)), vreinterpretq_f32_u16(vzip2q_u16(zero, b))}};
     }
@@ -130,13 +132,48 @@ inline const std::byte* bytes_ahead(const MatmulTask& task, std::size_t row, std
     return task.weights + (row + distance + rows <= task.rows ? row + distance : row) * task.weight_row_bytes;
 }
 
+// The functions with a list of indices are loops that no compiler can fail to unroll early: an array that a loop
+// indexes stays in memory all along.
+[[gnu::always_inline]] inline void add_products(Lanes16& sum, const Lanes16& weights, const Lanes16& values) {
+    sum.at[0] = vfmaq_f32(sum.at[0], weights.at[0], values.at[0]);
+    sum.at[1] = vfmaq_f32(sum.at[1], weights.at[1], values.at[1]);
+    sum.at[2] = vfmaq_f32(sum.at[2], weights.at[2], values.at[2]);
+    sum.at[3] = vfmaq_f32(sum.at[3], weights.at[3], values.at[3]);
+}
+template <typename Weights, std::size_t kTokens, std::size_t kCount, std::size_t... kRow>
+[[gnu::always_inline]] inline void add_rows(Lanes16 (&lanes)[kCount],
+                                            const typename Weights::Element* const (&w)[sizeof...(kRow)],
+                                            const float* const (&x)[kTokens], std::size_t k,
+                                            std::index_sequence<kRow...>) {
+    static_assert(kTokens == 1 || kTokens == 2);
+    const Lanes16 first = FloatWeights::load(x[0] + k);
+    if constexpr (kTokens == 1) {
+        (add_products(lanes[kRow], Weights::load(w[kRow] + k), first), ...);
+    } else {
+        const Lanes16 second = FloatWeights::load(x[1] + k);
+        const auto add_row = [&](std::size_t row, const Lanes16& weights) __attribute__((always_inline)) {
+            add_products(lanes[2 * row], weights, first);
+            add_products(lanes[2 * row + 1], weights, second);
+        };
+        (add_row(kRow, Weights::load(w[kRow] + k)), ...);
+    }
+}
+template <std::size_t kCount, std::size_t... kIndices>
+[[gnu::always_inline]] inline void store_lanes(const Lanes16 (&lanes)[kCount], float (&out)[kCount][kLaneCount],
+                                               std::index_sequence<kIndices...>) {
+    (vst1q_f32(out[kIndices], lanes[kIndices].at[0]), ...);
+    (vst1q_f32(out[kIndices] + 4, lanes[kIndices].at[1]), ...);
+    (vst1q_f32(out[kIndices] + 8, lanes[kIndices].at[2]), ...);
+    (vst1q_f32(out[kIndices] + 12, lanes[kIndices].at[3]), ...);
+}
+
 // Some rows and some tokens.
 template <typename Weights, std::size_t kRows, std::size_t kTokens>
 void few_tile(const MatmulTask& task, std::size_t row, std::size_t token, const std::byte* ahead) {
     constexpr std::size_t kStepBytes = kRows * kLaneCount * sizeof(typename Weights::Element);
     const typename Weights::Element* w[kRows];
     const float* x[kTokens];
-    Lanes16 lanes[kRows][kTokens] = {};
+    Lanes16 lanes[kRows * kTokens] = {};
     for (std::size_t r = 0; r < kRows; ++r) w[r] = weight_row<Weights>(task, row + r);
     for (std::size_t t = 0; t < kTokens; ++t) x[t] = token_row(task, token + t);
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
@@ -145,28 +182,15 @@ void few_tile(const MatmulTask& task, std::size_t row, std::size_t token, const 
             for (std::size_t i = 0; i < kStepBytes; i += kLineBytes) __builtin_prefetch(ahead + i, 0, 2);
             ahead += kStepBytes;
         }
-        Lanes16 values[kTokens];
-        for (std::size_t t = 0; t < kTokens; ++t) values[t] = FloatWeights::load(x[t] + k);
-        for (std::size_t r = 0; r < kRows; ++r) {
-            const Lanes16 weights = Weights::load(w[r] + k);
-            for (std::size_t t = 0; t < kTokens; ++t) {
-                for (std::size_t i = 0; i < 4; ++i) {
-                    lanes[r][t].at[i] = vfmaq_f32(lanes[r][t].at[i], weights.at[i], values[t].at[i]);
-                }
-            }
-        }
+        add_rows<Weights, kTokens>(lanes, w, x, k, std::make_index_sequence<kRows>());
     }
-    // Through memory: an array that a later loop indexes would make compilers keep all of it there all along.
-    float sums[kRows][kTokens][kLaneCount];
+    float sums[kRows * kTokens][kLaneCount];
+    store_lanes(lanes, sums, std::make_index_sequence<kRows * kTokens>());
     for (std::size_t r = 0; r < kRows; ++r) {
         for (std::size_t t = 0; t < kTokens; ++t) {
-            for (std::size_t i = 0; i < 4; ++i) vst1q_f32(sums[r][t] + 4 * i, lanes[r][t].at[i]);
-        }
-    }
-    for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t t = 0; t < kTokens; ++t) {
-            add_tail<Weights>(sums[r][t], w[r] + whole, x[t] + whole, task.columns - whole);
-            task.out[(token + t) * task.out_stride + row + r] = sum_tree(FloatWeights::load(sums[r][t]));
+            float* sum = sums[r * kTokens + t];
+            add_tail<Weights>(sum, w[r] + whole, x[t] + whole, task.columns - whole);
+            task.out[(token + t) * task.out_stride + row + r] = sum_tree(FloatWeights::load(sum));
         }
     }
 }
