@@ -158,13 +158,16 @@ template <typename Weights, std::size_t kTokens, std::size_t kCount, std::size_t
         (add_row(kRow, Weights::load(w[kRow] + k)), ...);
     }
 }
+[[gnu::always_inline]] inline void store_lanes(const Lanes16& lanes, float* out) {
+    vst1q_f32(out, lanes.at[0]);
+    vst1q_f32(out + 4, lanes.at[1]);
+    vst1q_f32(out + 8, lanes.at[2]);
+    vst1q_f32(out + 12, lanes.at[3]);
+}
 template <std::size_t kCount, std::size_t... kIndices>
 [[gnu::always_inline]] inline void store_lanes(const Lanes16 (&lanes)[kCount], float (&out)[kCount][kLaneCount],
                                                std::index_sequence<kIndices...>) {
-    (vst1q_f32(out[kIndices], lanes[kIndices].at[0]), ...);
-    (vst1q_f32(out[kIndices] + 4, lanes[kIndices].at[1]), ...);
-    (vst1q_f32(out[kIndices] + 8, lanes[kIndices].at[2]), ...);
-    (vst1q_f32(out[kIndices] + 12, lanes[kIndices].at[3]), ...);
+    (store_lanes(lanes[kIndices], out[kIndices]), ...);
 }
 
 // Some rows and some tokens.
