@@ -1,5 +1,5 @@
 // Matmul of F32, F16 and BF16 weights on AArch64, in the sixteen virtual lanes of the reference: lane[k % 16] =
-// fma(w, x, lane) in ascending k, then the tree. Few tokens: four rows at a time, straight from memory. Many: eight
+// fma(w, x, lane) in ascending k, then the tree. Few tokens: some rows at a time, straight from memory. Many: eight
 // rows are widened to f32 once, and a tile of eight rows by three tokens takes four of the sixteen lanes at a time, so
 // that its sums stay in registers. Include once in an ISA file.
 #pragma once
@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/kernels.h"
 
@@ -21,8 +22,17 @@ struct Lanes16 {
     float32x4_t at[4];
 };
 
+// A new zero, which costs nothing: the CPU only renames a register. Volatile, or compilers would keep one and copy it.
+[[gnu::always_inline]] inline float32x4_t zero_lanes() {
+    float32x4_t value;
+    __asm__ volatile("movi %0.2d, #0" : "=w"(value));
+    return value;
+}
+
+// kRows: rows that pass together when tokens are few, so that the chain of sums of one does not have to be waited for.
 struct FloatWeights {
     using Element = float;
+    static constexpr std::size_t kRows = 2;
     static float one(float w) { return w; }
     [[gnu::always_inline]] static Lanes16 load(const float* w) {
         return {{vld1q_f32(w), vld1q_f32(w + 4), vld1q_f32(w + 8), vld1q_f32(w + 12)}};
@@ -30,6 +40,7 @@ struct FloatWeights {
 };
 struct HalfWeights {
     using Element = std::uint16_t;
+    static constexpr std::size_t kRows = 2;
     static float one(std::uint16_t w) { return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(w))), 0); }
     // FCVTL is a bottleneck of one instruction a cycle. A multiplication by one widens as well, where there is one: it
     // starts from -0, which changes no number, not even -0.
@@ -47,17 +58,35 @@ struct HalfWeights {
 #endif
     }
 };
+#if defined(__ARM_FEATURE_FP16_FML)
+// As HalfWeights, but -0 is read as +0. The start from +0 is what makes it fast, and that FCVTL is not needed at all.
+struct UnsignedZeroHalfWeights {
+    using Element = std::uint16_t;
+    static constexpr std::size_t kRows = 4;
+    static float one(std::uint16_t w) { return HalfWeights::one(w); }
+    [[gnu::always_inline]] static Lanes16 load(const std::uint16_t* w) {
+        const float16x8_t a = vreinterpretq_f16_u16(vld1q_u16(w));
+        const float16x8_t b = vreinterpretq_f16_u16(vld1q_u16(w + 8));
+        const float16x8_t one = vreinterpretq_f16_u16(vdupq_n_u16(0x3c00));
+        const float32x4_t zeros[4] = {zero_lanes(), zero_lanes(), zero_lanes(), zero_lanes()};
+        return {{vfmlalq_low_f16(zeros[0], a, one), vfmlalq_high_f16(zeros[1], a, one),
+                 vfmlalq_low_f16(zeros[2], b, one), vfmlalq_high_f16(zeros[3], b, one)}};
+    }
+};
+#endif
 struct BrainWeights {
     using Element = std::uint16_t;
+    static constexpr std::size_t kRows = 2;
     static float one(std::uint16_t w) {
         return vgetq_lane_f32(vreinterpretq_f32_u32(vshll_n_u16(vdup_n_u16(w), 16)), 0);
     }
     [[gnu::always_inline]] static Lanes16 load(const std::uint16_t* w) {
         const uint16x8_t a = vld1q_u16(w);
         const uint16x8_t b = vld1q_u16(w + 8);
-        return {
-            {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(a), 16)), vreinterpretq_f32_u32(vshll_high_n_u16(a, 16)),
-             vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(b), 16)), vreinterpretq_f32_u32(vshll_high_n_u16(b, 16))}};
+        const uint16x8_t zero =
+            vreinterpretq_u16_f32(zero_lanes());  // interleaving it is a shift by 16, on twice as many units
+        return {{vreinterpretq_f32_u16(vzip1q_u16(zero, a)), vreinterpretq_f32_u16(vzip2q_u16(zero, a)),
+                 vreinterpretq_f32_u16(vzip1q_u16(zero, b)), vreinterpretq_f32_u16(vzip2q_u16(zero, b))}};
     }
 };
 
@@ -91,41 +120,132 @@ inline void add_tail(float* lanes, const typename Weights::Element* w, const flo
     for (std::size_t i = 0; i < columns; ++i) lanes[i] = __builtin_fmaf(Weights::one(w[i]), x[i], lanes[i]);
 }
 
-// One row and some tokens.
-template <typename Weights, std::size_t kTokens>
-void few_tile(const MatmulTask& task, std::size_t row, std::size_t token) {
-    const typename Weights::Element* w = weight_row<Weights>(task, row);
+inline constexpr std::size_t kAheadBytes = std::size_t{16} << 10;
+inline constexpr std::size_t kLineBytes = 64;
+
+// What to ask of memory while `rows` rows from `row` on are multiplied: the weights some 16 KiB further on, into the
+// second cache and in one sequence, as memory likes it best; several rows read at once are several sequences. Near the
+// end there is nothing left to ask for.
+inline const std::byte* bytes_ahead(const MatmulTask& task, std::size_t row, std::size_t rows) {
+    const std::size_t bytes = rows * task.weight_row_bytes;
+    const std::size_t distance = bytes >= kAheadBytes || bytes == 0 ? rows : (kAheadBytes + bytes - 1) / bytes * rows;
+    return task.weights + (row + distance + rows <= task.rows ? row + distance : row) * task.weight_row_bytes;
+}
+
+// The functions with a list of indices are loops that no compiler can fail to unroll early: an array that a loop
+// indexes stays in memory all along.
+[[gnu::always_inline]] inline void add_products(Lanes16& sum, const Lanes16& weights, const Lanes16& values) {
+    sum.at[0] = vfmaq_f32(sum.at[0], weights.at[0], values.at[0]);
+    sum.at[1] = vfmaq_f32(sum.at[1], weights.at[1], values.at[1]);
+    sum.at[2] = vfmaq_f32(sum.at[2], weights.at[2], values.at[2]);
+    sum.at[3] = vfmaq_f32(sum.at[3], weights.at[3], values.at[3]);
+}
+template <typename Weights, std::size_t kTokens, std::size_t kCount, std::size_t... kRow>
+[[gnu::always_inline]] inline void add_rows(Lanes16 (&lanes)[kCount],
+                                            const typename Weights::Element* const (&w)[sizeof...(kRow)],
+                                            const float* const (&x)[kTokens], std::size_t k,
+                                            std::index_sequence<kRow...>) {
+    static_assert(kTokens == 1 || kTokens == 2);
+    const Lanes16 first = FloatWeights::load(x[0] + k);
+    if constexpr (kTokens == 1) {
+        (add_products(lanes[kRow], Weights::load(w[kRow] + k), first), ...);
+    } else {
+        const Lanes16 second = FloatWeights::load(x[1] + k);
+        const auto add_row = [&](std::size_t row, const Lanes16& weights) __attribute__((always_inline)) {
+            add_products(lanes[2 * row], weights, first);
+            add_products(lanes[2 * row + 1], weights, second);
+        };
+        (add_row(kRow, Weights::load(w[kRow] + k)), ...);
+    }
+}
+[[gnu::always_inline]] inline void store_lanes(const Lanes16& lanes, float* out) {
+    vst1q_f32(out, lanes.at[0]);
+    vst1q_f32(out + 4, lanes.at[1]);
+    vst1q_f32(out + 8, lanes.at[2]);
+    vst1q_f32(out + 12, lanes.at[3]);
+}
+template <std::size_t kCount, std::size_t... kIndices>
+[[gnu::always_inline]] inline void store_lanes(const Lanes16 (&lanes)[kCount], float (&out)[kCount][kLaneCount],
+                                               std::index_sequence<kIndices...>) {
+    (store_lanes(lanes[kIndices], out[kIndices]), ...);
+}
+
+// Some rows and some tokens.
+template <typename Weights, std::size_t kRows, std::size_t kTokens>
+void few_tile(const MatmulTask& task, std::size_t row, std::size_t token, const std::byte* ahead) {
+    constexpr std::size_t kStepBytes = kRows * kLaneCount * sizeof(typename Weights::Element);
+    const typename Weights::Element* w[kRows];
     const float* x[kTokens];
-    Lanes16 lanes[kTokens] = {};
+    Lanes16 lanes[kRows * kTokens] = {};
+    for (std::size_t r = 0; r < kRows; ++r) w[r] = weight_row<Weights>(task, row + r);
     for (std::size_t t = 0; t < kTokens; ++t) x[t] = token_row(task, token + t);
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
     for (std::size_t k = 0; k < whole; k += kLaneCount) {
-        const Lanes16 weights = Weights::load(w + k);
-        for (std::size_t t = 0; t < kTokens; ++t) {
-            for (std::size_t i = 0; i < 4; ++i) {
-                lanes[t].at[i] = vfmaq_f32(lanes[t].at[i], weights.at[i], vld1q_f32(x[t] + k + 4 * i));
-            }
+        if constexpr (kStepBytes >= kLineBytes) {
+            for (std::size_t i = 0; i < kStepBytes; i += kLineBytes) __builtin_prefetch(ahead + i, 0, 2);
+            ahead += kStepBytes;
         }
+        add_rows<Weights, kTokens>(lanes, w, x, k, std::make_index_sequence<kRows>());
     }
-    // Through memory: an array that a later loop indexes would make compilers keep all of it there all along.
-    float sums[kTokens][kLaneCount];
-    for (std::size_t t = 0; t < kTokens; ++t) {
-        for (std::size_t i = 0; i < 4; ++i) vst1q_f32(sums[t] + 4 * i, lanes[t].at[i]);
-    }
-    for (std::size_t t = 0; t < kTokens; ++t) {
-        add_tail<Weights>(sums[t], w + whole, x[t] + whole, task.columns - whole);
-        task.out[(token + t) * task.out_stride + row] = sum_tree(FloatWeights::load(sums[t]));
+    float sums[kRows * kTokens][kLaneCount];
+    store_lanes(lanes, sums, std::make_index_sequence<kRows * kTokens>());
+    for (std::size_t r = 0; r < kRows; ++r) {
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            float* sum = sums[r * kTokens + t];
+            add_tail<Weights>(sum, w[r] + whole, x[t] + whole, task.columns - whole);
+            task.out[(token + t) * task.out_stride + row + r] = sum_tree(FloatWeights::load(sum));
+        }
     }
 }
 
-// One row at a time: memory likes one stream a thread best.
+template <typename Weights, std::size_t kRows>
+void few_rows(const MatmulTask& task, std::size_t row) {
+    constexpr std::size_t kPairRows = kRows < 2 ? kRows : 2;  // with two tokens there are registers for two rows
+    const std::byte* ahead = bytes_ahead(task, row, kRows);
+    std::size_t token = 0;
+    for (; token + 2 <= task.tokens; token += 2) {
+        for (std::size_t r = 0; r < kRows; r += kPairRows) {
+            few_tile<Weights, kPairRows, 2>(task, row + r, token, ahead + r * task.weight_row_bytes);
+        }
+    }
+    if (token < task.tokens) few_tile<Weights, kRows, 1>(task, row, token, ahead);
+}
+
 template <typename Weights>
 void few_tokens(const MatmulTask& task) {
-    for (std::size_t row = 0; row < task.rows; ++row) {
-        std::size_t token = 0;
-        for (; token + 2 <= task.tokens; token += 2) few_tile<Weights, 2>(task, row, token);
-        if (token < task.tokens) few_tile<Weights, 1>(task, row, token);
+    std::size_t row = 0;
+    for (; row + Weights::kRows <= task.rows; row += Weights::kRows) few_rows<Weights, Weights::kRows>(task, row);
+    for (; row < task.rows; ++row) few_rows<Weights, 1>(task, row);
+}
+
+#if defined(__ARM_FEATURE_FP16_FML)
+// Whether the sign of a zero weight shows nowhere. It can where a sum is -0, and sums start from +0, so that one
+// becomes -0 only by rounding a smaller number. No such number arises if every activation is 0 or at least 2^-102: a
+// half is a multiple of 2^-24 and such a float of 2^-125, so all exact sums are multiples of 2^-149, the smallest
+// float.
+inline bool zeros_need_no_sign(const MatmulTask& task) {
+    constexpr std::uint32_t kLeast = (127u - 102u) << 23;
+    for (std::size_t token = 0; token < task.tokens; ++token) {
+        const float* x = token_row(task, token);
+        uint32x4_t least = vdupq_n_u32(0xffffffffu);  // of the magnitudes less one: 0 becomes the largest of all
+        const auto meet = [&least](float32x4_t values) {
+            const uint32x4_t magnitudes = vreinterpretq_u32_f32(vabsq_f32(values));
+            least = vminq_u32(least, vsubq_u32(magnitudes, vdupq_n_u32(1)));
+        };
+        std::size_t k = 0;
+        for (; k + 4 <= task.columns; k += 4) meet(vld1q_f32(x + k));
+        for (; k < task.columns; ++k) meet(vdupq_n_f32(x[k]));
+        if (vminvq_u32(least) < kLeast - 1) return false;
     }
+    return true;
+}
+#endif
+
+inline void few_tokens_half(const MatmulTask& task) {
+#if defined(__ARM_FEATURE_FP16_FML)
+    if (zeros_need_no_sign(task)) return few_tokens<UnsignedZeroHalfWeights>(task);
+#endif
+    few_tokens<HalfWeights>(task);
 }
 
 inline constexpr std::size_t kTileRows = 8;
@@ -348,9 +468,9 @@ void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, 
     }
 }
 
-template <typename Weights>
+template <typename Weights, void (*kFewTokens)(const MatmulTask&)>
 void matmul_float(const MatmulTask& task) {
-    if (task.tokens < 5) return few_tokens<Weights>(task);
+    if (task.tokens < 5) return kFewTokens(task);
     constexpr std::size_t kGroup = kGroupTiles * kTileTokens;
     std::size_t row = 0;
     for (; row + kTileRows <= task.rows; row += kTileRows) {
@@ -363,13 +483,13 @@ void matmul_float(const MatmulTask& task) {
     rest.weights += row * task.weight_row_bytes;
     rest.rows -= row;
     rest.out += row;
-    few_tokens<Weights>(rest);
+    kFewTokens(rest);
 }
 
 inline void install_float_matmul(Kernels& table) {
-    table.matmul[static_cast<std::size_t>(DType::F32)] = matmul_float<FloatWeights>;
-    table.matmul[static_cast<std::size_t>(DType::F16)] = matmul_float<HalfWeights>;
-    table.matmul[static_cast<std::size_t>(DType::BF16)] = matmul_float<BrainWeights>;
+    table.matmul[static_cast<std::size_t>(DType::F32)] = matmul_float<FloatWeights, few_tokens<FloatWeights>>;
+    table.matmul[static_cast<std::size_t>(DType::F16)] = matmul_float<HalfWeights, few_tokens_half>;
+    table.matmul[static_cast<std::size_t>(DType::BF16)] = matmul_float<BrainWeights, few_tokens<BrainWeights>>;
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(Matmul, FloatRowsNeedNotBeAMultipleOfTheLanes) {
 TEST(Matmul, FloatsWithManyColumnsAndTokensCrossEveryInnerBorder) {
     for (const DType type : {DType::F32, DType::F16, DType::BF16}) {
         for (const std::size_t columns : {5u, 1040u, 2075u}) {
-            for (const std::size_t tokens : {6u, 8u, 100u}) {
+            for (const std::size_t tokens : {1u, 3u, 6u, 8u, 100u}) {
                 expect_all_levels_equal(type, {17, columns, tokens}, random_values(tokens * columns, 9));
                 if (HasFatalFailure()) return;
             }
@@ -73,31 +73,61 @@ TEST(Matmul, FloatsWithManyColumnsAndTokensCrossEveryInnerBorder) {
     }
 }
 
-// Zeros of either sign, subnormals and infinities, against activations so small that products vanish.
+// Zeros of either sign, subnormals, infinities and what is not a number, against activations so small that products
+// vanish, so small that sums of them do, and so large that sums overflow.
 TEST(Matmul, SpecialHalvesAreWidenedExactly) {
-    constexpr std::size_t kRows = 9;
-    constexpr std::size_t kColumns = 64;
+    constexpr std::size_t kRows = 13;
+    constexpr std::size_t kColumns = 83;
     constexpr std::uint16_t kSpecial[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff,
                                           0x83ff, 0x0400, 0x3c00, 0xbc00, 0x7bff};
-    for (const bool infinities : {false, true}) {
-        std::vector<std::byte> weights(kRows * kColumns * 2);
-        for (std::size_t i = 0; i < kRows * kColumns; ++i) {
-            std::uint16_t half = kSpecial[random_bits(11, i) % std::size(kSpecial)];
-            if (infinities && i % 61 == 0) half = i % 2 == 0 ? 0x7c00 : 0xfc00;
-            std::memcpy(weights.data() + 2 * i, &half, 2);
+    for (const float scale : {1e-38f, 0x1p-103f, 0x1p-101f, 0x1p-99f, 1.0f, 0x1p+15f, 1e38f}) {
+        for (const unsigned rare : {0x0001u, 0x7c00u, 0xfc00u, 0x7e00u}) {
+            std::vector<std::byte> weights(kRows * kColumns * 2);
+            for (std::size_t i = 0; i < kRows * kColumns; ++i) {
+                std::uint16_t half = kSpecial[random_bits(11, i) % std::size(kSpecial)];
+                if (i % 61 == 0) half = static_cast<std::uint16_t>(rare);
+                std::memcpy(weights.data() + 2 * i, &half, 2);
+            }
+            for (const std::size_t tokens : {1u, 2u, 3u, 4u, 7u}) {
+                std::vector<float> x = random_values(tokens * kColumns, 13);
+                for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 7 == 0 ? 0.0f : x[i] * scale;
+                const std::vector<std::byte> activations = make_activations(reference(), DType::F16, x, kColumns);
+                std::vector<float> expected(kRows * tokens);
+                run_matmul(reference(), DType::F16,
+                           matmul_task(DType::F16, weights, kRows, kColumns, activations, tokens, expected));
+                for (const Kernels& kernels : supported_kernels()) {
+                    std::vector<float> actual(kRows * tokens);
+                    run_matmul(kernels, DType::F16,
+                               matmul_task(DType::F16, weights, kRows, kColumns, activations, tokens, actual));
+                    EXPECT_TRUE(same_bits(actual, expected))
+                        << kernels.level << " tokens " << tokens << " scale " << scale << " rare " << rare;
+                }
+            }
         }
-        for (const std::size_t tokens : {1u, 2u, 7u}) {
-            std::vector<float> x = random_values(tokens * kColumns, 13);
-            for (float& value : x) value *= 1e-38f;
-            const std::vector<std::byte> activations = make_activations(reference(), DType::F16, x, kColumns);
-            std::vector<float> expected(kRows * tokens);
-            run_matmul(reference(), DType::F16,
-                       matmul_task(DType::F16, weights, kRows, kColumns, activations, tokens, expected));
-            for (const Kernels& kernels : supported_kernels()) {
-                std::vector<float> actual(kRows * tokens);
-                run_matmul(kernels, DType::F16,
-                           matmul_task(DType::F16, weights, kRows, kColumns, activations, tokens, actual));
-                EXPECT_TRUE(same_bits(actual, expected)) << kernels.level << " tokens " << tokens;
+    }
+}
+
+// One -0 among sums that underflow: the only place where the sign of a zero weight can be seen.
+TEST(Matmul, TheSignOfAZeroHalfIsKeptWhereASumUnderflows) {
+    constexpr std::size_t kRows = 8;
+    constexpr std::size_t kColumns = 32;
+    std::vector<std::byte> weights(kRows * kColumns * 2);
+    for (std::size_t i = 0; i < kRows * kColumns; ++i) {
+        // 2^-24 and then a zero in each lane: negative ones in odd rows.
+        std::uint16_t half = i % kColumns < 16 ? 0x8001 : 0x0000;
+        if (i / kColumns % 2 == 1 && i % kColumns >= 16) half = 0x8000;
+        std::memcpy(weights.data() + 2 * i, &half, 2);
+    }
+    for (const std::size_t tokens : {1u, 2u, 6u}) {
+        const std::vector<float> x(tokens * kColumns, 0x1p-130f);
+        const std::vector<std::byte> activations = make_activations(reference(), DType::F16, x, kColumns);
+        for (const Kernels& kernels : supported_kernels()) {
+            std::vector<float> out(kRows * tokens, 1.0f);
+            run_matmul(kernels, DType::F16,
+                       matmul_task(DType::F16, weights, kRows, kColumns, activations, tokens, out));
+            for (std::size_t i = 0; i < out.size(); ++i) {
+                EXPECT_EQ(out[i], 0.0f) << kernels.level;
+                EXPECT_EQ(std::signbit(out[i]), i % 2 == 1) << kernels.level << " row " << i % kRows;
             }
         }
     }
