@@ -40,8 +40,9 @@ struct BlockTask {
     const std::uint16_t* keys;
     const std::uint16_t* values;
     const std::uint16_t* next_keys;  // of the block that follows
-    std::size_t block;               // absolute
-    std::size_t begin;               // rows that see something of it: [begin, end)
+    const std::uint16_t* next_values;
+    std::size_t block;  // absolute
+    std::size_t begin;  // rows that see something of it: [begin, end)
     std::size_t end;
     std::size_t dim;
     float scale;
@@ -153,7 +154,7 @@ inline void compute_weights(const BlockTask& task, const Rows& rows, Workspace& 
         const Fours fours = visible_fours(task, rows);
         pack_keys(task.keys, fours.first, fours.end, task.dim, work.converted);
     }
-    const HalfKeys halves = {task.keys, task.values};
+    const HalfKeys halves = {task.keys, task.next_keys, task.next_values};
     for (std::size_t row = task.begin; row < task.end;) {
         const std::size_t count = tile_rows(task.end - row);
         if (packed) {
@@ -195,14 +196,17 @@ struct MergeFactors {
 // Largest scores and sums become those of both. The difference that is not zero is negative.
 inline MergeFactors merge_sums(const Softmax* splits, std::size_t count, float* largest, float* sums) {
     constexpr std::size_t kPadded = (2 * kAttentionRows + kWidth - 1) / kWidth * kWidth;
-    float factors[kPadded] = {};
+    alignas(64) float factors[kPadded] = {};
     for (std::size_t r = 0; r < count; ++r) {
         const float both = splits[r].largest > largest[r] ? splits[r].largest : largest[r];
         factors[2 * r] = largest[r] - both;
         factors[2 * r + 1] = splits[r].largest - both;
         largest[r] = both;
     }
-    for (std::size_t i = 0; i < kPadded; i += kWidth) v_store(factors + i, v_exp_nonpositive(v_load(factors + i)));
+    Vec exponents[kPadded / kWidth];
+    for (std::size_t i = 0; i < kPadded; i += kWidth) exponents[i / kWidth] = v_load(factors + i);
+    v_exp_nonpositive(exponents);
+    for (std::size_t i = 0; i < kPadded; i += kWidth) v_store(factors + i, exponents[i / kWidth]);
     MergeFactors merged;
     for (std::size_t r = 0; r < count; ++r) {
         merged.old_factors[r] = factors[2 * r];
@@ -292,7 +296,7 @@ inline void apply_weights(const BlockTask& task, Rows& rows, Workspace& work) {
     const bool apart = !same_for_all(task, rows) || rows.first_block[task.begin] != rows.first_block[task.end - 1];
     if (apart) convert_visible(task, rows, task.values, work);
     bool converted = false;
-    const HalfValues halves = {task.values, task.next_keys};
+    const HalfValues halves = {task.values};
     for (std::size_t row = task.begin; row < task.end;) {
         const std::size_t count = tile_rows(task.end - row);
         if (apart) {
@@ -324,17 +328,21 @@ struct Context {
     }
 };
 
-// Blocks [begin, end), each for the rows that see something of it.
-inline void attend(const Context& context, std::size_t begin, std::size_t end, Rows& rows, Workspace& work) {
+// Blocks [begin, end), each for the rows that see something of it. Blocks exist up to known_end: the one at end is
+// likely to be asked for next, so it is fetched like the others.
+inline void attend(const Context& context, std::size_t begin, std::size_t end, std::size_t known_end, Rows& rows,
+                   Workspace& work) {
     std::size_t first_row = 0;
     std::size_t end_row = 0;
     for (std::size_t block = begin; block < end; ++block) {
         while (end_row < rows.count && rows.first[end_row] / kKvBlockTokens <= block) ++end_row;
         while (first_row < end_row && rows.last[first_row] / kKvBlockTokens < block) ++first_row;
         if (first_row == end_row) continue;
+        const std::size_t next = block + 1 < known_end ? block + 1 : block;
         const BlockTask task = {.keys = context.at(block, context.key_offset),
                                 .values = context.at(block, context.value_offset),
-                                .next_keys = context.at(block + 1 < end ? block + 1 : block, context.key_offset),
+                                .next_keys = context.at(next, context.key_offset),
+                                .next_values = context.at(next, context.value_offset),
                                 .block = block,
                                 .begin = first_row,
                                 .end = end_row,
@@ -373,7 +381,8 @@ inline void attention(const AttentionTask& task) {
     Workspace work;
     for (std::size_t head = 0; head < task.group; head += kRoundRows) {
         rows_of_token(task, head, rows);
-        attend(context_of(task), task.first / kKvBlockTokens, task.last / kKvBlockTokens + 1, rows, work);
+        const std::size_t end = task.last / kKvBlockTokens + 1;
+        attend(context_of(task), task.first / kKvBlockTokens, end, end, rows, work);
         for (std::size_t r = 0; r < rows.count; ++r) divide(rows.out[r], rows.sum[r], task.head_dim);
     }
 }
@@ -390,7 +399,8 @@ inline void attention_splits(const AttentionSplitTask& task) {
                 rows.out[r] = task.splits + (i * group + head + r) * attention_split_floats(dim);
                 rows.first_block[r] = task.first_block + i;  // merged with nothing
             }
-            attend(context_of(task.attention), task.first_block + i, task.first_block + i + 1, rows, work);
+            attend(context_of(task.attention), task.first_block + i, task.first_block + i + 1,
+                   task.attention.last / kKvBlockTokens + 1, rows, work);
             for (std::size_t r = 0; r < rows.count; ++r) {
                 rows.out[r][dim] = rows.largest[r];
                 rows.out[r][dim + 1] = rows.sum[r];
@@ -399,21 +409,34 @@ inline void attention_splits(const AttentionSplitTask& task) {
     }
 }
 
-inline void attention_merge(const AttentionMergeTask& task) {
+// Heads [head, head + count) together, because their exponentials are.
+inline void merge_heads(const AttentionMergeTask& task, std::size_t head, std::size_t count) {
     const std::size_t dim = task.head_dim;
-    for (std::size_t head = 0; head < task.group; ++head) {
-        const float* entry = task.splits + head * attention_split_floats(dim);
-        float* out = task.out + head * dim;
-        float largest = entry[dim];
-        float sum = entry[dim + 1];
-        __builtin_memcpy(out, entry, dim * sizeof(float));
-        for (std::size_t block = 1; block < task.block_count; ++block) {
-            entry += task.group * attention_split_floats(dim);
-            const Softmax split = {entry[dim], entry[dim + 1]};
-            const MergeFactors factors = merge_sums(&split, 1, &largest, &sum);
-            merge_values(entry, factors.old_factors[0], factors.new_factors[0], dim, out);
+    const std::size_t stride = attention_split_floats(dim);
+    const float* entry = task.splits + head * stride;
+    float* out = task.out + head * dim;
+    float largest[kAttentionRows];
+    float sums[kAttentionRows];
+    for (std::size_t r = 0; r < count; ++r) {
+        largest[r] = entry[r * stride + dim];
+        sums[r] = entry[r * stride + dim + 1];
+        __builtin_memcpy(out + r * dim, entry + r * stride, dim * sizeof(float));
+    }
+    for (std::size_t block = 1; block < task.block_count; ++block) {
+        entry += task.group * stride;
+        Softmax splits[kAttentionRows];
+        for (std::size_t r = 0; r < count; ++r) splits[r] = {entry[r * stride + dim], entry[r * stride + dim + 1]};
+        const MergeFactors factors = merge_sums(splits, count, largest, sums);
+        for (std::size_t r = 0; r < count; ++r) {
+            merge_values(entry + r * stride, factors.old_factors[r], factors.new_factors[r], dim, out + r * dim);
         }
-        divide(out, sum, dim);
+    }
+    for (std::size_t r = 0; r < count; ++r) divide(out + r * dim, sums[r], dim);
+}
+
+inline void attention_merge(const AttentionMergeTask& task) {
+    for (std::size_t head = 0; head < task.group; head += kAttentionRows) {
+        merge_heads(task, head, task.group - head < kAttentionRows ? task.group - head : kAttentionRows);
     }
 }
 
@@ -435,7 +458,8 @@ inline void attention_tile(const AttentionTileTask& task) {
             rows.last[r] = position;
             rows.first_block[r] = rows.first[r] / kKvBlockTokens;
         }
-        attend(context, rows.first_block[0], rows.last[rows.count - 1] / kKvBlockTokens + 1, rows, work);
+        const std::size_t end = rows.last[rows.count - 1] / kKvBlockTokens + 1;
+        attend(context, rows.first_block[0], end, end, rows, work);
         for (std::size_t r = 0; r < rows.count; ++r) divide(rows.out[r], rows.sum[r], task.head_dim);
     }
 }

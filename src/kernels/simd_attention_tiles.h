@@ -48,7 +48,8 @@ template <std::size_t kSide>
 // K in the f16 of the cache, [position][head_dim]; converted on the way.
 struct HalfKeys {
     const std::uint16_t* keys;
-    const std::uint16_t* ahead;  // what will be read after K, laid out alike
+    const std::uint16_t* next_keys;  // of the block that follows, laid out alike
+    const std::uint16_t* next_values;
 
     struct Cursor {
         const std::uint16_t* at;
@@ -61,7 +62,12 @@ struct HalfKeys {
     [[gnu::always_inline]] Cursor cursor(std::size_t four, std::size_t pass, std::size_t dim) const {
         return {keys + four * dim + pass * kWidth, dim};
     }
-    [[gnu::always_inline]] void prefetch(std::size_t i) const { __builtin_prefetch(ahead + i); }
+    // A whole block early, and to the second-level cache: on their way to the first they would take its line buffers
+    // from loads that are waited for.
+    [[gnu::always_inline]] void prefetch(std::size_t i) const {
+        __builtin_prefetch(next_keys + i, 0, 2);
+        __builtin_prefetch(next_values + i, 0, 2);
+    }
 };
 // K in f32, packed by fours.
 struct PackedKeys {
@@ -105,7 +111,7 @@ inline constexpr std::size_t kLineHalves = 32;  // of a cache line
 
 // Keys [first, end), whole fours.
 inline void pack_keys(const std::uint16_t* keys, std::size_t first, std::size_t end, std::size_t dim, float* packed) {
-    const PackingKeys source = {{keys, keys}, packed};
+    const PackingKeys source = {{keys, keys, keys}, packed};
     for (std::size_t four = first; four < end; four += 4) {
         for (std::size_t pass = 0; pass < kPasses; ++pass) {
             const PackingKeys::Cursor cursor = source.cursor(four, pass, dim);
@@ -230,20 +236,30 @@ alignas(16) constexpr float kExpTerms[5][4] = {{0x1.123e14p-8f, 0x1.123e14p-8f, 
                                                {0x1.55548ap-4f, 0x1.55548ap-4f, 0x1.55548ap-4f, 0x1.55548ap-4f},
                                                {0.25f, 0.25f, 0.25f, 0.25f},
                                                {0.5f, 0.5f, 0.5f, 0.5f}};
-[[gnu::always_inline]] inline Vec v_exp_nonpositive(Vec x) {
+// All of x step by step: one after the other, their chains would fill the queues of the vector pipes.
+template <std::size_t kCount>
+[[gnu::always_inline]] inline void v_exp_nonpositive(Vec (&x)[kCount]) {
     const Vec offset = v_set(12582912.0f + 128.0f);
-    const Vec shifted = v_add(v_mul(x, v_set(0x1.715476p+0f)), offset);
-    const Vec n = v_sub(shifted, offset);
-    Vec r = v_fma(n, v_set(-0x1.62ep-1f), x);
-    r = v_fma(n, v_set(-0x1.0bfbe8p-15f), r);
-    Vec p = v_set(0x1.6d981cp-11f);
-    p = v_fma(p, r, v_addend(kExpTerms[0]));
-    p = v_fma(p, r, v_addend(kExpTerms[1]));
-    p = v_fma(p, r, v_addend(kExpTerms[2]));
-    p = v_fma(p, r, v_addend(kExpTerms[3]));
-    p = v_fma(p, r, v_addend(kExpTerms[4]));
-    p = v_fma(p, r, v_addend(kExpTerms[4]));
-    return v_select_less(x, v_set(-87.3f), v_set(0.0f), v_mul(p, v_low_bits_to_exponent(shifted)));
+    Vec shifted[kCount];
+    Vec r[kCount];
+    Vec p[kCount];
+    repeat<kCount>([&](auto i) __attribute__((always_inline)) {
+        shifted[i] = v_add(v_mul(x[i], v_set(0x1.715476p+0f)), offset);
+    });
+    repeat<kCount>([&](auto i) __attribute__((always_inline)) {
+        const Vec n = v_sub(shifted[i], offset);
+        r[i] = v_fma(n, v_set(-0x1.0bfbe8p-15f), v_fma(n, v_set(-0x1.62ep-1f), x[i]));
+        p[i] = v_set(0x1.6d981cp-11f);
+    });
+    repeat<6>([&](auto term) __attribute__((always_inline)) {
+        constexpr std::size_t kTerm = decltype(term)::value < 5 ? decltype(term)::value : 4;
+        repeat<kCount>([&](auto i)
+                           __attribute__((always_inline)) { p[i] = v_fma(p[i], r[i], v_addend(kExpTerms[kTerm])); });
+    });
+    repeat<kCount>([&](auto i) __attribute__((always_inline)) {
+        const Vec power = v_mul(p[i], v_low_bits_to_exponent(shifted[i]));
+        x[i] = v_select_less(x[i], v_set(-87.3f), v_set(0.0f), power);
+    });
 }
 
 struct Softmax {
@@ -269,10 +285,14 @@ inline float scores_to_weights(float* scores, float largest) {
     Lanes sums;
     clear_lanes(sums);
     for (std::size_t k = 0; k < kKvBlockTokens; k += kLaneCount) {
+        Vec weights[kVecs];
         repeat<kVecs>([&](auto i) __attribute__((always_inline)) {
-            const Vec weight = v_exp_nonpositive(v_sub(v_load(scores + k + i * kWidth), v_set(largest)));
-            v_store(scores + k + i * kWidth, weight);
-            sums[i] = v_add(sums[i], weight);
+            weights[i] = v_sub(v_load(scores + k + i * kWidth), v_set(largest));
+        });
+        v_exp_nonpositive(weights);
+        repeat<kVecs>([&](auto i) __attribute__((always_inline)) {
+            v_store(scores + k + i * kWidth, weights[i]);
+            sums[i] = v_add(sums[i], weights[i]);
         });
     }
     return v_sum_tree(sums);
@@ -281,14 +301,11 @@ inline float scores_to_weights(float* scores, float largest) {
 // V, [position][head_dim]: in the f16 of the cache, converted on the way; converted; and from one to the other.
 struct HalfValues {
     const std::uint16_t* values;
-    const std::uint16_t* ahead;  // what will be read after V, laid out alike
     [[gnu::always_inline]] Vec load(std::size_t i) const { return v_load_value(values + i); }
-    [[gnu::always_inline]] void prefetch(std::size_t i) const { __builtin_prefetch(ahead + i); }
 };
 struct FloatValues {
     const float* values;
     [[gnu::always_inline]] Vec load(std::size_t i) const { return v_load(values + i); }
-    [[gnu::always_inline]] void prefetch(std::size_t) const {}
 };
 struct ConvertingValues {
     HalfValues halves;
@@ -298,7 +315,6 @@ struct ConvertingValues {
         v_store(values + i, wide);
         return wide;
     }
-    [[gnu::always_inline]] void prefetch(std::size_t i) const { halves.prefetch(i); }
 };
 
 // acc[r][i] = fma(factor of row r, value, acc[r][i]) for the elements of kCount neighbouring positions. Values are
@@ -318,7 +334,6 @@ template <std::size_t kCount, std::size_t kRows, std::size_t kParts, typename So
     repeat<kAhead>(load);
     repeat<kSteps>([&](auto step) __attribute__((always_inline)) {
         constexpr std::size_t kStep = decltype(step)::value;
-        if constexpr (kStep % kParts == 0) values.prefetch(at + kStep / kParts * dim);
         load(Index<kStep + kAhead>{});
         end_of_loads();
         repeat<kRows>([&](auto r) __attribute__((always_inline)) {
