@@ -102,6 +102,7 @@ constexpr Option kOptions[] = {{.name = "file",
                                kThreadsOption,
                                kIsaOption,
                                kPackOption,
+                               kPrefillOption,
                                kEagerOption};
 constexpr Example kExamples[] = {
     {"hearth perplexity smollm2-135m -f wiki.test.raw", "The figure other engines quote for this text."},
