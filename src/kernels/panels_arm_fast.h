@@ -12,7 +12,7 @@ namespace {
 inline constexpr std::size_t kFastTokens = 8;
 inline constexpr std::size_t kFastPairs = kFastTokens / 2;
 inline constexpr std::size_t kFastStepBytes = 64;  // eight columns of eight rows, or of eight tokens
-inline constexpr std::size_t kFastChunkBlocks = 4;
+inline constexpr std::size_t kFastChunkBlocks = 8;
 inline constexpr std::size_t kFastPanels = 2;       // that share the tokens while these are in the cache
 inline constexpr std::size_t kFastGroupTiles = 64;  // tiles whose sums are kept from chunk to chunk
 
@@ -234,22 +234,22 @@ struct FastSums {
         "ldp q20, q21, [%[x]]\n"
         "ldp q18, q19, [%[w], #32]\n"
         "ldp q22, q23, [%[x], #32]\n"
-        "eor %[a0].16b, v16.16b, v16.16b\n"
-        "eor %[a1].16b, v16.16b, v16.16b\n"
-        "eor %[a2].16b, v16.16b, v16.16b\n"
-        "eor %[a3].16b, v16.16b, v16.16b\n"
-        "eor %[b0].16b, v16.16b, v16.16b\n"
-        "eor %[b1].16b, v16.16b, v16.16b\n"
-        "eor %[b2].16b, v16.16b, v16.16b\n"
-        "eor %[b3].16b, v16.16b, v16.16b\n"
-        "eor %[c0].16b, v16.16b, v16.16b\n"
-        "eor %[c1].16b, v16.16b, v16.16b\n"
-        "eor %[c2].16b, v16.16b, v16.16b\n"
-        "eor %[c3].16b, v16.16b, v16.16b\n"
-        "eor %[d0].16b, v16.16b, v16.16b\n"
-        "eor %[d1].16b, v16.16b, v16.16b\n"
-        "eor %[d2].16b, v16.16b, v16.16b\n"
-        "eor %[d3].16b, v16.16b, v16.16b\n"
+        "movi %[a0].4s, #0\n"
+        "movi %[a1].4s, #0\n"
+        "movi %[a2].4s, #0\n"
+        "movi %[a3].4s, #0\n"
+        "movi %[b0].4s, #0\n"
+        "movi %[b1].4s, #0\n"
+        "movi %[b2].4s, #0\n"
+        "movi %[b3].4s, #0\n"
+        "movi %[c0].4s, #0\n"
+        "movi %[c1].4s, #0\n"
+        "movi %[c2].4s, #0\n"
+        "movi %[c3].4s, #0\n"
+        "movi %[d0].4s, #0\n"
+        "movi %[d1].4s, #0\n"
+        "movi %[d2].4s, #0\n"
+        "movi %[d3].4s, #0\n"
         "1:\n"
         "subs %[steps], %[steps], #1\n"
         "ldp q24, q25, [%[w], #64]\n"
