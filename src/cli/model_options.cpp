@@ -29,6 +29,12 @@ PackMode pack_mode(std::string_view name) {
     return name == "memory" ? PackMode::Memory : name == "off" ? PackMode::Off : PackMode::Auto;
 }
 
+Result<Prefill> parse_prefill(const std::string& text) {
+    if (text == "exact") return Prefill::Exact;
+    if (text == "fast") return Prefill::Fast;
+    return Error{ErrorCode::Usage, "--prefill: '" + text + "' is neither exact nor fast"};
+}
+
 }  // namespace
 
 Result<std::size_t> threads_option(const Arguments& arguments, const Environment& environment) {
@@ -44,6 +50,7 @@ Result<EngineOptions> engine_options(const Arguments& arguments, const Environme
     options.context = static_cast<std::size_t>(TRY(arguments.whole("ctx", 1, kContextLimit)).value_or(0));
     if (arguments.flag("eager")) options.execution = Execution::Eager;
     options.pack = pack_mode(arguments.text("pack").value_or("auto"));
+    options.prefill = TRY(parse_prefill(arguments.text("prefill").value_or("exact")));
     options.pack_folder = environment.packs_folder();
     return options;
 }
@@ -61,6 +68,10 @@ Result<std::shared_ptr<Engine>> load_engine(const std::string& path, EngineOptio
         console.note(console.for_error(Style::Dim, std::string(slower ? "weights are not packed, which is slower: "
                                                                       : "packed weights are not kept: ") +
                                                        reason));
+    }
+    if (options.prefill == Prefill::Fast && engine->prefill() != Prefill::Fast) {
+        console.note(console.for_error(Style::Dim, "--prefill fast: not available here, prompts are exact (kernels " +
+                                                       std::string(engine->isa()) + ")"));
     }
     return engine;
 }

@@ -38,13 +38,23 @@ inline constexpr Option kPackOption = {
     .default_text = "auto",
     .choices = "auto|memory|off"};
 
+inline constexpr Option kPrefillOption = {
+    .name = "prefill",
+    .kind = ValueKind::Text,
+    .value_name = "HOW",
+    .help =
+        "Prompts: exact gives the same bits however they are cut; fast rounds weights and activations more coarsely "
+        "in steps of 32 tokens and more.",
+    .default_text = "exact"};
+
 inline constexpr std::size_t kContextLimit = std::size_t{1} << 24;
 
 // --threads (or HEARTH_CPU_THREADS); 0: not given.
 Result<std::size_t> threads_option(const Arguments& arguments, const Environment& environment);
-// --threads, --isa, --ctx, --pack and --eager, those the command has.
+// --threads, --isa, --ctx, --pack, --prefill and --eager, those the command has.
 Result<EngineOptions> engine_options(const Arguments& arguments, const Environment& environment);
-// Loads with a progress bar while weights are packed, and says on standard error when they could not be.
+// Loads with a progress bar while weights are packed, and says on standard error when they could not be, and when
+// prompts cannot be fast.
 Result<std::shared_ptr<Engine>> load_engine(const std::string& path, EngineOptions options, Console& console);
 // The sampling options; ranges that need the vocabulary are checked by SamplingOptions::validate.
 Result<SamplingOptions> sampling_options(const Arguments& arguments);

@@ -20,10 +20,18 @@ struct PerplexitySum {
     double error() const;  // standard error of the perplexity
 };
 
+// A second engine that predicts the same tokens, and what the first one's predictions lose against its own.
+struct PerplexityBaseline {
+    Engine* engine = nullptr;
+    PerplexitySum sum = {};
+    double divergence = 0;  // sum over scored tokens of KL(baseline || measured), in nats
+};
+
 // Scores window after window of `window` tokens (each beginning with BOS when the model adds one): the tokens at
 // [window / 2 + 1, window) given all before them. At most `chunks` windows. `on_window` false stops.
 Result<PerplexitySum> measure_perplexity(Engine& engine, std::span<const TokenId> tokens, std::size_t window,
                                          std::size_t chunks,
-                                         const std::function<bool(std::size_t, const PerplexitySum&)>& on_window);
+                                         const std::function<bool(std::size_t, const PerplexitySum&)>& on_window,
+                                         PerplexityBaseline* baseline = nullptr);
 
 }  // namespace hearth

@@ -101,6 +101,7 @@ constexpr Option kOptions[] = {
     kThreadsOption,
     kIsaOption,
     kPackOption,
+    kPrefillOption,
     {.name = "chunk",
      .kind = ValueKind::Whole,
      .value_name = "N",

@@ -96,7 +96,8 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
     const std::size_t kv_bytes = (impl->context / kKvBlockTokens + 1) * info.kv_layout().block_bytes();
     TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, impl->arena.ephemeral_bytes(),
                      machine.memory.usable_bytes));
-    TRY(impl->backend->prepare(*impl->plan, pack_options(*impl, options, machine.memory.usable_bytes)));
+    TRY(impl->backend->prepare(*impl->plan, pack_options(*impl, options, machine.memory.usable_bytes),
+                               options.prefill));
     impl->tree = TRY(BlockTree::create(*impl->backend, info.kv_layout(), blocks));
     impl->reserve_step();
     return std::shared_ptr<Engine>(new Engine(std::move(impl)));
@@ -122,6 +123,9 @@ std::size_t Engine::threads() const {
 }
 std::string_view Engine::isa() const {
     return impl_->backend->isa();
+}
+Prefill Engine::prefill() const {
+    return impl_->execution == Execution::Eager ? Prefill::Exact : impl_->backend->prefill();
 }
 std::size_t Engine::batch_rows() const {
     return impl_->plan->limits().batch_rows;

@@ -34,6 +34,7 @@ struct EngineOptions {
     std::size_t wanted_rows = 64;  // rows of one step with logits at most
     std::size_t kv_blocks = 0;     // KV blocks of 64 positions in all; 0: enough for one full context and some forks
     Execution execution = Execution::Replay;
+    Prefill prefill = Prefill::Exact;  // Fast: steps of many rows trade accuracy for speed, and chunking may be seen
     PackMode pack = PackMode::Auto;
     std::string pack_folder = {};  // where packed weights are kept from one start to the next; empty: nowhere
     std::function<void(std::size_t done, std::size_t total)> pack_progress = {};  // bytes
@@ -76,6 +77,7 @@ public:
     std::size_t context() const;
     std::size_t threads() const;
     std::string_view isa() const;
+    Prefill prefill() const;  // Exact also where Fast was asked for and this level, or eager execution, has none
     std::size_t batch_rows() const;
     std::size_t wanted_rows() const;
     std::size_t kv_block_count() const;

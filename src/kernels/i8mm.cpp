@@ -16,6 +16,7 @@ void install_i8mm(Kernels& table) {
     install_paired_matmul(table);
     install_i8mm_float_matmul(table);
     install_i8mm_panels(table);
+    install_i8mm_fast_panels(table);
 }
 
 }  // namespace hearth

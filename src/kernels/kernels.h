@@ -73,6 +73,32 @@ struct PanelKernels {
     }
 };
 
+// The fast matmul (--prefill fast): weights are rounded once more, to int8 with one scale a row and 256 columns, and
+// activations have one scale for the same columns, the last of a row perhaps fewer. What it computes is defined by
+// round_weights() in reference_fast.h; it is not what matmul() computes, but the same at every level that has it.
+struct FastTileTask {
+    const float* rows;       // of the first token
+    std::size_t row_floats;  // from one token to the next
+    std::size_t tokens;      // at most FastKernels::tile_tokens; the missing ones become zeros
+    std::size_t columns;     // a multiple of 32
+    void (*quantize)(const float* x, std::size_t n, ActivationBlock256* out);  // Kernels::quantize_q8x256
+    std::byte* out;                                                            // tile_tokens * row_bytes(columns)
+};
+
+struct FastKernels {
+    std::size_t tile_tokens = 0;  // 0: this level has no fast panels
+    void (*tile)(const FastTileTask& task) = nullptr;
+    // By weight type; null: there is none. The panels are those of PanelKernels; activations are always tiles.
+    void (*panels_matmul[kDTypeLimit])(const PanelTask& task) = {};
+    // The reference: over the rows of the file and rows of ActivationBlock256, the last block filled up with zeros.
+    void (*rows_matmul[kDTypeLimit])(const MatmulTask& task) = {};
+
+    // Of one token in a tile, on average.
+    static constexpr std::size_t row_bytes(std::size_t columns) {
+        return columns + (columns + kBlock256 - 1) / kBlock256 * sizeof(float);
+    }
+};
+
 // Attention of one token's query heads that share a KV head, over positions [first, last] of its sequence.
 // K and V are f16, [kKvBlockTokens][head_dim] in each block, found through the block table.
 struct AttentionTask {
@@ -154,6 +180,7 @@ struct Kernels {
     std::size_t tile_tokens;
     void (*tile_q8x32)(const TileTask& task);
     void (*tile_q8x256)(const TileTask& task);
+    FastKernels fast;
 
     // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. May work in place.
     void (*rms_norm)(const float* x, const float* weight, std::size_t n, float eps, float* out);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/reference.h"
+#include "kernels/reference_fast.h"
 
 namespace hearth {
 
@@ -159,6 +160,27 @@ float dot(const Block* weights, const ActivationBlock256* activations, std::size
     return accumulator;
 }
 
+template <typename Block, std::int32_t kLargestCode>
+void fast_matmul(const MatmulTask& task) {
+    for (std::size_t r = 0; r < task.rows; ++r) {
+        const auto* row = reinterpret_cast<const Block*>(task.weights + r * task.weight_row_bytes);
+        fast_row(task, r, [&](std::size_t first) {
+            Integers256 w;
+            integers(row[first / kBlock256], w);
+            LinearWeights out;
+            out.columns = kBlock256;
+            out.largest_code = kLargestCode;
+            out.has_minimum = kHasMinimum<Block>;
+            for (std::size_t j = 0; j < kSubBlocks; ++j) {
+                out.scale[j] = w.scale * static_cast<float>(w.scales[j]);
+                out.minimum[j] = kHasMinimum<Block> ? -(w.minimum * static_cast<float>(w.minimums[j])) : 0.0f;
+            }
+            for (std::size_t i = 0; i < kBlock256; ++i) out.q[i] = w.q[i];
+            return out;
+        });
+    }
+}
+
 template <typename Block>
 void matmul(const MatmulTask& task) {
     for (std::size_t t = 0; t < task.tokens; ++t) {
@@ -184,6 +206,16 @@ void install_reference_matmul256(Kernels& table) {
     set(DType::IQ4_XS, matmul<BlockIQ4_XS>);
     set(DType::TQ1_0, matmul<BlockTQ1_0>);
     set(DType::TQ2_0, matmul<BlockTQ2_0>);
+    const auto set_fast = [&table](DType type, MatmulFn function) {
+        table.fast.rows_matmul[static_cast<std::size_t>(type)] = function;
+    };
+    set_fast(DType::Q2_K, fast_matmul<BlockQ2_K, 3>);
+    set_fast(DType::Q3_K, fast_matmul<BlockQ3_K, 4>);
+    set_fast(DType::Q4_K, fast_matmul<BlockQ4_K, 15>);
+    set_fast(DType::Q5_K, fast_matmul<BlockQ5_K, 31>);
+    set_fast(DType::Q6_K, fast_matmul<BlockQ6_K, 32>);
+    set_fast(DType::IQ4_XS, fast_matmul<BlockIQ4_XS, 127>);
+    set_fast(DType::TQ2_0, fast_matmul<BlockTQ2_0, 1>);
 }
 
 }  // namespace hearth

@@ -1,10 +1,12 @@
 // Dot products of the weight types in blocks of 32. Inside a block an exact integer, across blocks one f32 accumulator
 // from +0 in ascending order:
 //   acc = fma(isum, d * s, acc), and for the types with a minimum then acc = fma(sum of activations, m * s, acc).
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "kernels/reference.h"
+#include "kernels/reference_fast.h"
 
 namespace hearth {
 
@@ -92,6 +94,28 @@ float dot(const Block* weights, const ActivationBlock32* activations, std::size_
     return accumulator;
 }
 
+template <typename Block, std::int32_t kLargestCode>
+void fast_matmul(const MatmulTask& task) {
+    for (std::size_t r = 0; r < task.rows; ++r) {
+        const auto* row = reinterpret_cast<const Block*>(task.weights + r * task.weight_row_bytes);
+        fast_row(task, r, [&](std::size_t first) {
+            LinearWeights out;
+            out.columns = std::min(task.columns - first, kBlock256);
+            out.largest_code = kLargestCode;
+            out.has_minimum = kHasMinimum<Block>;
+            for (std::size_t b = 0; b < out.columns / kBlock32; ++b) {
+                const Integers32 w = integers(row[first / kBlock32 + b]);
+                for (std::size_t j = 2 * b; j < 2 * b + 2; ++j) {
+                    out.scale[j] = w.scale;
+                    out.minimum[j] = w.minimum;
+                }
+                for (std::size_t i = 0; i < kBlock32; ++i) out.q[b * kBlock32 + i] = w.q[i];
+            }
+            return out;
+        });
+    }
+}
+
 template <typename Block>
 void matmul(const MatmulTask& task) {
     for (std::size_t t = 0; t < task.tokens; ++t) {
@@ -116,6 +140,16 @@ void install_reference_matmul32(Kernels& table) {
     set(DType::Q8_0, matmul<BlockQ8_0>);
     set(DType::IQ4_NL, matmul<BlockIQ4_NL>);
     set(DType::MXFP4, matmul<BlockMXFP4>);
+    const auto set_fast = [&table](DType type, MatmulFn function) {
+        table.fast.rows_matmul[static_cast<std::size_t>(type)] = function;
+    };
+    set_fast(DType::Q4_0, fast_matmul<BlockQ4_0, 8>);
+    set_fast(DType::Q4_1, fast_matmul<BlockQ4_1, 15>);
+    set_fast(DType::Q5_0, fast_matmul<BlockQ5_0, 16>);
+    set_fast(DType::Q5_1, fast_matmul<BlockQ5_1, 31>);
+    set_fast(DType::Q8_0, fast_matmul<BlockQ8_0, 127>);
+    set_fast(DType::IQ4_NL, fast_matmul<BlockIQ4_NL, 127>);
+    set_fast(DType::MXFP4, fast_matmul<BlockMXFP4, 12>);
 }
 
 }  // namespace hearth

@@ -147,6 +147,19 @@ class Chat(CliTest):
             self.assertEqual(self.json("run", path, "hi", "--raw", "-n", "1")["prompt_tokens"], 2)
 
 
+class Prefill(CliTest):
+    def test_a_level_without_fast_kernels_says_so_once_and_is_exact(self):
+        words = ("run", TINY_MODEL, "--raw", "word " * 40, "-n", "4", "--temperature", "0", "--isa", "reference")
+        done = self.hearth(*words, "--prefill", "fast")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count(b"--prefill fast: not available here"), 1)
+        self.assertEqual(done.stdout.decode(), self.ok(*words))
+
+    def test_only_exact_and_fast_are_known(self):
+        for words in (("run", TINY_MODEL, "hi"), ("bench", TINY_MODEL), ("perplexity", TINY_MODEL, "-f", "-")):
+            self.assertEqual(self.fails(2, *words, "--prefill", "quick"), "--prefill: 'quick' is neither exact nor fast")
+
+
 class Perplexity(CliTest):
     def setUp(self):
         super().setUp()
@@ -165,6 +178,18 @@ class Perplexity(CliTest):
         one = self.json("perplexity", TINY_MODEL, "-f", "-", "--ctx", "64", stdin=self.text.read_bytes())
         two = self.json("perplexity", TINY_MODEL, "-f", self.text, "--ctx", "64", "--threads", "1")
         self.assertEqual(one["perplexity"], two["perplexity"])
+
+    def test_exact_prompts_do_not_diverge_from_themselves(self):
+        result = self.json("perplexity", TINY_MODEL, "-f", self.text, "--ctx", "64", "--chunks", "2", "--compare-exact")
+        self.assertEqual(result["perplexity"], result["exact_perplexity"])
+        self.assertEqual(result["kl_divergence"], 0)
+
+    def test_fast_prompts_stay_near_the_exact_ones(self):
+        words = ("perplexity", TINY_MODEL, "-f", self.text, "--ctx", "128", "--chunks", "2", "--prefill", "fast")
+        result = self.json(*words, "--compare-exact")
+        self.assertLess(result["kl_divergence"], 0.1)
+        self.assertAlmostEqual(result["perplexity"] / result["exact_perplexity"], 1, delta=0.1)
+        self.assertEqual(result["perplexity"], self.json(*words, "--threads", "1")["perplexity"])
 
     def test_a_text_too_short_gives_both_counts(self):
         self.text.write_text("x" * 100)

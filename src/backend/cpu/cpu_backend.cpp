@@ -47,11 +47,15 @@ Result<CpuBackend> CpuBackend::create(std::string_view isa, ThreadPool& pool) {
     return Error{ErrorCode::Usage, "this CPU has no kernel level '" + std::string(isa) + "'; it has " + levels};
 }
 
-Status CpuBackend::prepare(const Plan& plan, const PackOptions& options) {
+Status CpuBackend::prepare(const Plan& plan, const PackOptions& options, Prefill prefill) {
     packed_ = PackedWeights::create(plan, *kernels_, *pool_, options);
-    CpuReplay replay = TRY(CpuReplay::create(make_program(plan, *kernels_, packed_), *kernels_, *pool_));
+    CpuReplay replay = TRY(CpuReplay::create(make_program(plan, *kernels_, packed_, prefill), *kernels_, *pool_));
     replay_ = std::make_unique<CpuReplay>(std::move(replay));
     return {};
+}
+
+Prefill CpuBackend::prefill() const {
+    return replay_ && replay_->has_fast_steps() ? Prefill::Fast : Prefill::Exact;
 }
 
 Result<Reservation> CpuBackend::allocate(std::size_t size_bytes) {

@@ -30,7 +30,8 @@ public:
     std::string_view panel_layout() const { return kernels_->panel_layout; }
 
     // Makes a plan ready to be replayed; `plan` must stay where it is. Called again, it takes the place of the first.
-    Status prepare(const Plan& plan, const PackOptions& options = {});
+    Status prepare(const Plan& plan, const PackOptions& options = {}, Prefill prefill = Prefill::Exact);
+    Prefill prefill() const;  // what was asked for, or Exact where nothing can be fast
     const PackedWeights& packed() const { return packed_; }
 
     std::string_view name() const override { return "cpu"; }

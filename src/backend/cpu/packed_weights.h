@@ -18,6 +18,10 @@
 
 namespace hearth {
 
+// How the matmuls of prompts compute. Exact: the same bits whatever the batch. Fast: steps in which every sequence has
+// many rows use coarser scales, so that where a prompt is cut can be seen in the last digits; decoding stays exact.
+enum class Prefill : std::uint8_t { Exact, Fast };
+
 struct PackJob;
 
 struct PackedMatrix {

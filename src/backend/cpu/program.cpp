@@ -24,8 +24,8 @@ std::size_t node_alignment(const Node& node) {
 
 class StepMaker {
 public:
-    StepMaker(const Plan& plan, PlanStep step, const Kernels& kernels, const PackedWeights& packed)
-        : plan_(plan), step_(step), kernels_(kernels), packed_(packed) {}
+    StepMaker(const Plan& plan, PlanStep step, const Kernels& kernels, const PackedWeights& packed, Prefill prefill)
+        : plan_(plan), step_(step), kernels_(kernels), packed_(packed), prefill_(prefill) {}
 
     CpuStep make() {
         out_.kind = step_.kind;
@@ -38,12 +38,32 @@ public:
             out_.matmuls.push_back({&node, plan_.graph().arena().constant(node.constant), packed});
             if (packed != nullptr && kernels_.tile_tokens > 1) out_.tiles = true;
         }
+        out_.fast = prefill_ == Prefill::Fast &&
+                    std::ranges::all_of(out_.matmuls, [&](const CpuMatmul& matmul) { return can_be_fast(matmul); });
         make_segments();
         for (const Node& node : plan_.epilogue_of(step_)) add_epilogue(node);
         return std::move(out_);
     }
 
 private:
+    // Whether there is a kernel, the prologue quantises the input, and the tiles find room where the plan has put it.
+    bool can_be_fast(const CpuMatmul& matmul) const {
+        const FastKernels& fast = kernels_.fast;
+        const auto makes_input = [&](const Node& node) {
+            return node.op == Op::Quantize && node.output == matmul.node->input;
+        };
+        if (fast.tile_tokens == 0 || matmul.packed == nullptr ||
+            fast.panels_matmul[static_cast<std::size_t>(matmul.weight.type)] == nullptr ||
+            std::ranges::none_of(out_.prologue, makes_input)) {
+            return false;
+        }
+        const PlanLimits& limits = plan_.limits();
+        const std::size_t rows = out_.rows == RowCount::Batch ? limits.batch_rows : limits.wanted_rows;
+        const std::size_t rounded = (rows + fast.tile_tokens - 1) / fast.tile_tokens * fast.tile_tokens;
+        const EphemeralValue& input = plan_.graph().arena().ephemeral(matmul.node->input);
+        return rounded * FastKernels::row_bytes(input.columns) <= rows * input.row_bytes;
+    }
+
     // The two matmuls of a gate are one segment: move them next to each other.
     void make_segments() {
         std::vector<CpuMatmul> ordered;
@@ -121,6 +141,7 @@ private:
     PlanStep step_;
     const Kernels& kernels_;
     const PackedWeights& packed_;
+    Prefill prefill_;
     CpuStep out_;
     std::vector<std::size_t> segment_of_;  // by ephemeral index
 };
@@ -131,12 +152,12 @@ std::size_t round_to_line(std::size_t bytes) {
 
 }  // namespace
 
-CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWeights& packed) {
+CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWeights& packed, Prefill prefill) {
     CpuProgram program{.plan = &plan};
     const Arena& arena = plan.graph().arena();
     const std::size_t private_rows = std::max(kPrivateRows, kernels.tile_tokens);
     for (const PlanStep step : plan.steps()) {
-        program.steps.push_back(StepMaker(plan, step, kernels, packed).make());
+        program.steps.push_back(StepMaker(plan, step, kernels, packed, prefill).make());
         std::size_t offset = 0;
         for (const Node& node : program.steps.back().prologue) {
             const EphemeralValue& value = arena.ephemeral(node.output);

@@ -42,6 +42,7 @@ struct CpuStep {
     std::vector<CpuMatmul> matmuls;
     std::vector<Segment> segments;
     bool tiles = false;  // the matmuls want the activations of several tokens in tiles
+    bool fast = false;   // with many tokens the matmuls are the fast ones, and want their tiles
 };
 
 struct CpuProgram {
@@ -57,6 +58,10 @@ struct CpuProgram {
 // Rows a prologue is computed for by every worker on its own: one tile costs less than a barrier and a cold cache.
 inline constexpr std::size_t kPrivateRows = 4;
 
-CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWeights& packed);
+// Rows every sequence of a step must have for it to be fast: never one that decodes.
+inline constexpr std::size_t kFastRows = 32;
+
+CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWeights& packed,
+                        Prefill prefill = Prefill::Exact);
 
 }  // namespace hearth

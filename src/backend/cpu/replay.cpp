@@ -55,10 +55,15 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
     return replay;
 }
 
+bool CpuReplay::has_fast_steps() const {
+    return std::ranges::any_of(program_.steps, &CpuStep::fast);
+}
+
 void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInputs& inputs) {
     phases_.clear();
     items_.clear();
     find_row_tiles(inputs);
+    only_prompts_ = only_prompts(inputs);
     cut_attention(inputs);
     for (std::size_t step = first_step; step < last_step; ++step) add_phases(program_.steps[step], inputs);
     const std::uint64_t base = phases_run_ + 1;
@@ -83,12 +88,13 @@ void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs) {
             return;
         case StepKind::Matmuls: break;
     }
+    phase.fast = step.fast && only_prompts_ && tokens >= kFastRows;
     if (!step.prologue.empty()) {
         phase.private_prologue = tokens <= kPrivateRows;
         if (!phase.private_prologue) {
             Phase before = phase;
             before.prologue = true;
-            add(before, ceil_divide(tokens, kernels_->tile_tokens));
+            add(before, ceil_divide(tokens, prologue_tokens(phase)));
         }
     }
     std::size_t units = 0;
@@ -104,8 +110,9 @@ void CpuReplay::run_items(const Phase& phase, std::uint64_t number, const StepIn
         case StepKind::Matmuls: break;
     }
     if (phase.prologue) {
-        const std::size_t first = items.first * kernels_->tile_tokens;
-        const std::size_t last = std::min((items.first + items.count) * kernels_->tile_tokens, phase.tokens);
+        const std::size_t each = prologue_tokens(phase);
+        const std::size_t first = items.first * each;
+        const std::size_t last = std::min((items.first + items.count) * each, phase.tokens);
         run_prologue(phase, inputs, first, last - first, worker);
         return;
     }
@@ -161,6 +168,18 @@ void CpuReplay::find_row_tiles(const StepInputs& inputs) {
     }
 }
 
+bool CpuReplay::only_prompts(const StepInputs& inputs) {
+    const std::size_t rows = inputs.row_sequences.size();
+    std::size_t run = 0;
+    for (std::size_t row = 0; row < rows; ++row) {
+        ++run;
+        if (row + 1 < rows && inputs.row_sequences[row + 1] == inputs.row_sequences[row]) continue;
+        if (run < kFastRows) return false;
+        run = 0;
+    }
+    return rows > 0;
+}
+
 // With fewer units than workers can share evenly, each unit's past is cut too.
 void CpuReplay::cut_attention(const StepInputs& inputs) {
     attention_parts_ = 1;
@@ -212,6 +231,20 @@ void CpuReplay::run_split(const AttentionTask& task, std::size_t unit, std::size
         {.splits = splits, .block_count = blocks, .group = task.group, .head_dim = task.head_dim, .out = task.out});
 }
 
+std::size_t CpuReplay::prologue_tokens(const Phase& phase) const {
+    return phase.fast ? kernels_->fast.tile_tokens : kernels_->tile_tokens;
+}
+
+void CpuReplay::make_fast_tile(const Operands& values, std::size_t row, std::size_t tokens) const {
+    const std::size_t columns = values.input.columns;
+    kernels_->fast.tile({.rows = values.input.row(row),
+                         .row_floats = values.input.row_bytes / sizeof(float),
+                         .tokens = tokens,
+                         .columns = columns,
+                         .quantize = kernels_->quantize_q8x256,
+                         .out = values.output.data + row * FastKernels::row_bytes(columns)});
+}
+
 void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::size_t first_token, std::size_t tokens,
                              std::size_t worker) {
     const OperationContext context{*kernels_, program_.plan->graph(), inputs};
@@ -222,6 +255,12 @@ void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::
         if (node.op != Op::Quantize) {
             for (std::size_t row = first_token; row < first_token + tokens; ++row)
                 run_operation(context, node, values, row, {0, columns});
+            continue;
+        }
+        if (phase.fast) {
+            const std::size_t each = kernels_->fast.tile_tokens;
+            for (std::size_t row = first_token; row < first_token + tokens; row += each)
+                make_fast_tile(values, row, std::min(each, first_token + tokens - row));
             continue;
         }
         const std::size_t row_bytes = values.output.row_bytes;
@@ -284,8 +323,13 @@ void CpuReplay::run_rectangle(const Phase& phase, const StepInputs& inputs, cons
     const Segment& segment = *rectangle.segment;
     for (std::size_t i = 0; i < segment.matmuls; ++i) {
         const CpuMatmul& matmul = step.matmuls[segment.first_matmul + i];
-        multiply(matmul, operand(matmul.node->input, phase.private_prologue, worker),
-                 operand(matmul.node->output, false, 0), rectangle);
+        const Operand input = operand(matmul.node->input, phase.private_prologue, worker);
+        const Operand output = operand(matmul.node->output, false, 0);
+        if (phase.fast) {
+            multiply_fast(matmul, input, output, rectangle);
+        } else {
+            multiply(matmul, input, output, rectangle);
+        }
     }
     const OperationContext context{*kernels_, program_.plan->graph(), inputs};
     for (const EpilogueNode& epilogue : segment.epilogue) {
@@ -325,6 +369,23 @@ void CpuReplay::multiply(const CpuMatmul& matmul, const Operand& input, const Op
          .tokens = rectangle.tokens,
          .out = out,
          .out_stride = out_stride});
+}
+
+void CpuReplay::multiply_fast(const CpuMatmul& matmul, const Operand& input, const Operand& output,
+                              const Rectangle& rectangle) {
+    const std::size_t columns = matmul.weight.shape.columns();
+    const std::size_t row_bytes = FastKernels::row_bytes(columns);
+    const PackedMatrix& packed = *matmul.packed;
+    kernels_->fast.panels_matmul[static_cast<std::size_t>(matmul.weight.type)](
+        {.panels = packed.panels + rectangle.rows.first / packed.panel_rows * packed.panel_bytes,
+         .panel_bytes = packed.panel_bytes,
+         .rows = rectangle.rows.count,
+         .columns = columns,
+         .activations = input.data + rectangle.first_token * row_bytes,
+         .activation_row_bytes = row_bytes,
+         .tokens = rectangle.tokens,
+         .out = output.row(rectangle.first_token) + rectangle.rows.first,
+         .out_stride = output.row_bytes / sizeof(float)});
 }
 
 }  // namespace hearth
