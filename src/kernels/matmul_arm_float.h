@@ -29,10 +29,11 @@ struct Lanes16 {
     return value;
 }
 
-// kRows: rows that pass together when tokens are few, so that the chain of sums of one does not have to be waited for.
+// kRows: rows that pass together over one token, so that the chain of sums of one does not have to be waited for; of
+// floats memory brings too few for that to matter.
 struct FloatWeights {
     using Element = float;
-    static constexpr std::size_t kRows = 2;
+    static constexpr std::size_t kRows = 1;
     static float one(float w) { return w; }
     [[gnu::always_inline]] static Lanes16 load(const float* w) {
         return {{vld1q_f32(w), vld1q_f32(w + 4), vld1q_f32(w + 8), vld1q_f32(w + 12)}};
@@ -213,8 +214,14 @@ void few_rows(const MatmulTask& task, std::size_t row) {
 
 template <typename Weights>
 void few_tokens(const MatmulTask& task) {
+    constexpr std::size_t kRows = Weights::kRows;
+    constexpr std::size_t kGroupRows = kRows < 2 ? 2 : kRows;
     std::size_t row = 0;
-    for (; row + Weights::kRows <= task.rows; row += Weights::kRows) few_rows<Weights, Weights::kRows>(task, row);
+    if (task.tokens == 1) {
+        for (; row + kRows <= task.rows; row += kRows) few_rows<Weights, kRows>(task, row);
+    } else {
+        for (; row + kGroupRows <= task.rows; row += kGroupRows) few_rows<Weights, kGroupRows>(task, row);
+    }
     for (; row < task.rows; ++row) few_rows<Weights, 1>(task, row);
 }
 
