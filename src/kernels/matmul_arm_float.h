@@ -41,8 +41,14 @@ struct FloatWeights {
 };
 struct HalfWeights {
     using Element = std::uint16_t;
+#if defined(__ARM_FEATURE_FP16_FML)
     static constexpr std::size_t kRows = 2;
-    static float one(std::uint16_t w) { return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(w))), 0); }
+#else
+    static constexpr std::size_t kRows = 1;  // FCVTL is the limit, not the sums
+#endif
+    static float one(std::uint16_t w) {
+        return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(w))), 0);
+    }
     // FCVTL is a bottleneck of one instruction a cycle. A multiplication by one widens as well, where there is one: it
     // starts from -0, which changes no number, not even -0.
     [[gnu::always_inline]] static Lanes16 load(const std::uint16_t* w) {
