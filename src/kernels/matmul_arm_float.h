@@ -29,10 +29,11 @@ struct Lanes16 {
     return value;
 }
 
-// kRows: rows that pass together when tokens are few, so that the chain of sums of one does not have to be waited for.
+// kRows: rows that pass together over one token, so that the chain of sums of one does not have to be waited for; of
+// floats memory brings too few for that to matter.
 struct FloatWeights {
     using Element = float;
-    static constexpr std::size_t kRows = 2;
+    static constexpr std::size_t kRows = 1;
     static float one(float w) { return w; }
     [[gnu::always_inline]] static Lanes16 load(const float* w) {
         return {{vld1q_f32(w), vld1q_f32(w + 4), vld1q_f32(w + 8), vld1q_f32(w + 12)}};
@@ -40,8 +41,14 @@ struct FloatWeights {
 };
 struct HalfWeights {
     using Element = std::uint16_t;
+#if defined(__ARM_FEATURE_FP16_FML)
     static constexpr std::size_t kRows = 2;
-    static float one(std::uint16_t w) { return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(w))), 0); }
+#else
+    static constexpr std::size_t kRows = 1;  // FCVTL is the limit, not the sums
+#endif
+    static float one(std::uint16_t w) {
+        return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(w))), 0);
+    }
     // FCVTL is a bottleneck of one instruction a cycle. A multiplication by one widens as well, where there is one: it
     // starts from -0, which changes no number, not even -0.
     [[gnu::always_inline]] static Lanes16 load(const std::uint16_t* w) {
@@ -213,8 +220,14 @@ void few_rows(const MatmulTask& task, std::size_t row) {
 
 template <typename Weights>
 void few_tokens(const MatmulTask& task) {
+    constexpr std::size_t kRows = Weights::kRows;
+    constexpr std::size_t kGroupRows = kRows < 2 ? 2 : kRows;
     std::size_t row = 0;
-    for (; row + Weights::kRows <= task.rows; row += Weights::kRows) few_rows<Weights, Weights::kRows>(task, row);
+    if (task.tokens == 1) {
+        for (; row + kRows <= task.rows; row += kRows) few_rows<Weights, kRows>(task, row);
+    } else {
+        for (; row + kGroupRows <= task.rows; row += kGroupRows) few_rows<Weights, kGroupRows>(task, row);
+    }
     for (; row < task.rows; ++row) few_rows<Weights, 1>(task, row);
 }
 
@@ -251,7 +264,7 @@ inline void few_tokens_half(const MatmulTask& task) {
 inline constexpr std::size_t kTileRows = 8;
 inline constexpr std::size_t kTileTokens = 3;
 inline constexpr std::size_t kChunkColumns = 1024;
-inline constexpr std::size_t kGroupTiles = 32;  // tiles of tokens that share widened rows
+inline constexpr std::size_t kGroupTiles = 22;  // tiles of tokens that share widened rows and stay in the second cache
 
 // Eight widened rows: [lane group][sixteen columns][row] of four floats.
 struct WideRows {
@@ -423,26 +436,10 @@ void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std:
           "v30", "v31");
 }
 
-// Eight rows and the tokens [first, last). Tokens past the end repeat the last one: computed, never stored.
+// The sums of eight rows, those of `row` and after, for the tokens [first, last).
 template <typename Weights>
-void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t last) {
-    WideRows wide;
-    TileLanes sums[kGroupTiles] = {};
+void store_group(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t last, const TileLanes* sums) {
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
-    for (std::size_t begin = 0; begin < whole; begin += kChunkColumns) {
-        const std::size_t steps = (whole - begin < kChunkColumns ? whole - begin : kChunkColumns) / kLaneCount;
-        widen_rows<Weights>(task, row, begin, steps, wide);
-        for (std::size_t token = first; token < last; token += kTileTokens) {
-            TileLanes& tile = sums[(token - first) / kTileTokens];
-            for (std::size_t group = 0; group < 4; ++group) {
-                const float* x[kTileTokens];
-                for (std::size_t t = 0; t < kTileTokens; ++t) {
-                    x[t] = token_row(task, token + t < last ? token + t : last - 1) + begin + 4 * group;
-                }
-                multiply_lanes(wide.at[group], x, steps, tile.at[group]);
-            }
-        }
-    }
     for (std::size_t token = first; token < last; ++token) {
         const TileLanes& tile = sums[(token - first) / kTileTokens];
         const std::size_t t = (token - first) % kTileTokens;
@@ -468,15 +465,67 @@ void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, 
     }
 }
 
+// A chunk of the eight rows of weights that come next, to be asked for in small parts, for the second cache.
+template <typename Weights>
+class ChunkAhead {
+public:
+    ChunkAhead(const MatmulTask& task, std::size_t row, std::size_t column, std::size_t parts)
+        : row_bytes_(task.weight_row_bytes), part_(kLines / parts + 1) {
+        if (row + kTileRows > task.rows) return;
+        bytes_ = reinterpret_cast<const std::byte*>(weight_row<Weights>(task, row) + column);
+        end_ = kLines;
+    }
+    [[gnu::always_inline]] void prefetch_part() {
+        for (std::size_t i = 0; i < part_ && at_ < end_; ++i, ++at_) {
+            __builtin_prefetch(bytes_ + at_ / kRowLines * row_bytes_ + at_ % kRowLines * kLineBytes, 0, 2);
+        }
+    }
+
+private:
+    static constexpr std::size_t kRowLines = kChunkColumns * sizeof(typename Weights::Element) / kLineBytes;
+    static constexpr std::size_t kLines = kTileRows * kRowLines;
+    const std::byte* bytes_ = nullptr;
+    std::size_t row_bytes_;
+    std::size_t part_;
+    std::size_t at_ = 0;
+    std::size_t end_ = 0;
+};
+
+// Eight rows and the tokens [first, last). Tokens past the end repeat the last one: computed, never stored.
+template <typename Weights>
+void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t last) {
+    WideRows wide;
+    TileLanes sums[kGroupTiles] = {};
+    const std::size_t tiles = (last - first + kTileTokens - 1) / kTileTokens;
+    const std::size_t whole = task.columns / kLaneCount * kLaneCount;
+    for (std::size_t begin = 0; begin < whole; begin += kChunkColumns) {
+        const bool more = whole - begin > kChunkColumns;
+        const std::size_t steps = (more ? kChunkColumns : whole - begin) / kLaneCount;
+        widen_rows<Weights>(task, row, begin, steps, wide);
+        ChunkAhead<Weights> ahead(task, more ? row : row + kTileRows, more ? begin + kChunkColumns : 0, tiles * 4);
+        for (std::size_t i = 0; i < tiles; ++i) {
+            for (std::size_t group = 0; group < 4; ++group) {
+                ahead.prefetch_part();
+                const float* x[kTileTokens];
+                for (std::size_t t = 0; t < kTileTokens; ++t) {
+                    const std::size_t token = first + i * kTileTokens + t;
+                    x[t] = token_row(task, token < last ? token : last - 1) + begin + 4 * group;
+                }
+                multiply_lanes(wide.at[group], x, steps, sums[i].at[group]);
+            }
+        }
+    }
+    store_group<Weights>(task, row, first, last, sums);
+}
+
 template <typename Weights, void (*kFewTokens)(const MatmulTask&)>
 void matmul_float(const MatmulTask& task) {
-    if (task.tokens < 5) return kFewTokens(task);
+    if (task.tokens < 9) return kFewTokens(task);
     constexpr std::size_t kGroup = kGroupTiles * kTileTokens;
-    std::size_t row = 0;
-    for (; row + kTileRows <= task.rows; row += kTileRows) {
-        for (std::size_t first = 0; first < task.tokens; first += kGroup) {
-            multiply_group<Weights>(task, row, first, task.tokens - first < kGroup ? task.tokens : first + kGroup);
-        }
+    const std::size_t row = task.rows / kTileRows * kTileRows;  // the first of those left over
+    for (std::size_t first = 0; first < task.tokens; first += kGroup) {
+        const std::size_t last = task.tokens - first < kGroup ? task.tokens : first + kGroup;
+        for (std::size_t r = 0; r < row; r += kTileRows) multiply_group<Weights>(task, r, first, last);
     }
     if (row == task.rows) return;
     MatmulTask rest = task;
