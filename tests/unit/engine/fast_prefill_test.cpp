@@ -63,7 +63,7 @@ TEST_P(FastPrefill, ShortPromptsAreExact) {
 INSTANTIATE_TEST_SUITE_P(Types, FastPrefill, ::testing::Values(DType::Q4_0, DType::Q8_0, DType::Q4_K, DType::Q6_K),
                          [](const auto& parameter) { return std::string(traits(parameter.param).name); });
 
-TEST(FastPrefillEngine, DecodesAfterwardsAsIfThePromptHadBeenExact) {
+TEST(FastPrefillEngine, GoesOnDecodingAfterAFastPrompt) {
     const std::string model = write_tiny_model("fast_decode");
     const std::shared_ptr<Engine> engine = load_engine(model, {.threads = 2, .prefill = Prefill::Fast});
     Sequence sequence(engine, greedy());
