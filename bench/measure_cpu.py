@@ -6,7 +6,7 @@
 
 Each file is timed by `hearth bench --against`: both engines in turn, the same file, the same threads, medians. Models of
 real shapes with random weights come from bench/make_model.py and `hearth quantize`. Other processes spoil the figures:
-measure on a quiet machine. A file measured again takes the place of its old figures.
+measure on a quiet machine. A test measured again takes the place of its old figures. What follows `--` goes to hearth bench.
 """
 import argparse
 import json
@@ -36,10 +36,10 @@ def main() -> int:
     parser.add_argument("--peer-name", default="llama.cpp", help="with its commit")
     parser.add_argument("--name", required=True, help="of the machine, for people")
     parser.add_argument("--threads", default="", help="comma-separated; default: all CPUs this process may use")
-    parser.add_argument("--depths", default="0", help="for hearth bench --depth")
-    parser.add_argument("--batches", default="1,2,4,8", help="for hearth bench --batch")
     parser.add_argument("--repetitions", type=int, default=5)
-    arguments = parser.parse_args()
+    given = sys.argv[1:sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
+    arguments = parser.parse_args(given)
+    arguments.extra = sys.argv[len(given) + 2:] or ["--depth", "0"]
 
     machine = json.loads(output(arguments.hearth, "inspect", "machine", "--json"))
     counts = [int(n) for n in arguments.threads.split(",") if n] or [machine["recommended_threads"]]
@@ -49,9 +49,13 @@ def main() -> int:
              "peer": arguments.peer_name}
     for model in arguments.models:
         for threads in counts:
-            tests = measure(arguments, model, threads, ["--depth", arguments.depths, "--batch", arguments.batches])
-            kept["runs"] = [r for r in kept["runs"] if (r["model"], r["threads"]) != (model.stem, threads)]
-            kept["runs"].append({"model": model.stem, "threads": threads, "tests": tests})
+            tests = measure(arguments, model, threads, arguments.extra)
+            run = next((r for r in kept["runs"] if (r["model"], r["threads"]) == (model.stem, threads)), None)
+            if run is None:
+                run = {"model": model.stem, "threads": threads, "tests": []}
+                kept["runs"].append(run)
+            measured = {test["test"] for test in tests}
+            run["tests"] = [t for t in run["tests"] if t["test"] not in measured] + tests
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             arguments.out.write_text(json.dumps(kept, indent=1) + "\n")
             for test in tests:
