@@ -38,11 +38,8 @@ private:
     std::string path_;
 };
 
-bool ends_with(std::string_view text, std::string_view end) {
-    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-// The newest of the names Debian gives a tool that is installed.
+// The first of these names under which the tool is installed: the version that is tested, the plain one, then the
+// newest.
 Result<std::string> find_tool(std::string_view tool) {
     for (const std::string_view version : {"-14", "", "-19", "-18", "-17", "-16", "-15", "-13"}) {
         const std::string name = std::string(tool) + std::string(version);
@@ -83,7 +80,7 @@ Result<std::string> compile_c(const std::string& path) {
 
 Result<vm::Program> load_vm_program(const std::string& path) {
     std::string content;
-    if (ends_with(path, ".c")) {
+    if (std::string_view(path).ends_with(".c")) {
         content = TRY(compile_c(path));
     } else {
         content = TRY(read_file(path, std::size_t{256} << 20));
