@@ -47,20 +47,6 @@ std::vector<float> expected_product(DType type, const std::vector<std::byte>& we
     return out;
 }
 
-std::vector<std::byte> packed(const PanelKernels& panels, DType type, const std::vector<std::byte>& weights,
-                              std::size_t rows, std::size_t columns) {
-    const std::size_t bytes = panels.panel_bytes(columns);
-    std::vector<std::byte> out((rows + panels.rows - 1) / panels.rows * bytes);
-    for (std::size_t row = 0; row < rows; row += panels.rows) {
-        panels.pack({.weights = weights.data() + row * row_bytes(type, columns),
-                     .weight_row_bytes = row_bytes(type, columns),
-                     .rows = std::min(panels.rows, rows - row),
-                     .columns = columns,
-                     .out = out.data() + row / panels.rows * bytes});
-    }
-    return out;
-}
-
 std::vector<std::byte> tiles(const Kernels& kernels, const std::vector<float>& x, std::size_t columns) {
     const std::size_t tokens = x.size() / columns;
     const std::size_t each = kernels.fast.tile_tokens;

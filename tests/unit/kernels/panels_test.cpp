@@ -14,20 +14,6 @@ const PanelKernels& panels_of(const Kernels& kernels, DType type) {
     return kernels.panels[static_cast<std::size_t>(type)];
 }
 
-std::vector<std::byte> packed(const PanelKernels& panels, DType type, const std::vector<std::byte>& weights,
-                              std::size_t rows, std::size_t columns) {
-    const std::size_t bytes = panels.panel_bytes(columns);
-    std::vector<std::byte> out((rows + panels.rows - 1) / panels.rows * bytes, std::byte{0xa5});
-    for (std::size_t row = 0; row < rows; row += panels.rows) {
-        panels.pack({.weights = weights.data() + row * row_bytes(type, columns),
-                     .weight_row_bytes = row_bytes(type, columns),
-                     .rows = std::min(panels.rows, rows - row),
-                     .columns = columns,
-                     .out = out.data() + row / panels.rows * bytes});
-    }
-    return out;
-}
-
 // Rows as they are for one token, in tiles for more.
 std::vector<std::byte> arranged(const Kernels& kernels, DType type, const std::vector<std::byte>& rows,
                                 std::size_t columns, std::size_t tokens) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -149,6 +150,21 @@ inline MatmulTask matmul_task(DType type, const std::vector<std::byte>& weights,
 
 inline void run_matmul(const Kernels& kernels, DType type, const MatmulTask& task) {
     kernels.matmul[static_cast<std::size_t>(type)](task);
+}
+
+// A matrix in panels; bytes that packing leaves unwritten show in the result.
+inline std::vector<std::byte> packed(const PanelKernels& panels, DType type, const std::vector<std::byte>& weights,
+                                     std::size_t rows, std::size_t columns) {
+    const std::size_t bytes = panels.panel_bytes(columns);
+    std::vector<std::byte> out((rows + panels.rows - 1) / panels.rows * bytes, std::byte{0xa5});
+    for (std::size_t row = 0; row < rows; row += panels.rows) {
+        panels.pack({.weights = weights.data() + row * row_bytes(type, columns),
+                     .weight_row_bytes = row_bytes(type, columns),
+                     .rows = std::min(panels.rows, rows - row),
+                     .columns = columns,
+                     .out = out.data() + row / panels.rows * bytes});
+    }
+    return out;
 }
 
 // Equal bits. All NaNs count as one: their payload is the processor's, not ours.
