@@ -19,7 +19,8 @@ ROOMS = {
     "sampling": "base tensor machine text",
     "engine": "base machine tensor gguf text graph backend models kv sampling",
     "vm": "base machine",
-    "cli": "base machine tensor gguf text graph backend models kv sampling engine kernels vm",
+    "server": "base machine tensor gguf text graph backend models kv sampling engine",
+    "cli": "base machine tensor gguf text graph backend models kv sampling engine kernels vm server",
 }
 LINE_BUDGET = 800
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

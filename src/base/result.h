@@ -15,6 +15,7 @@ enum class ErrorCode {
     InvalidModel,    // a model file (or a part of one) is damaged, missing or not supported
     OutOfResources,  // memory, disk or another limit does not suffice
     Cancelled,       // stopped on request
+    Busy,            // too much is going on already: later it may work
 };
 
 struct Error {

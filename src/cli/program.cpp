@@ -10,6 +10,7 @@ int exit_code(const Error& error) {
         case ErrorCode::Failed: return 1;
         case ErrorCode::Usage: return 2;
         case ErrorCode::InvalidModel: return 3;
+        case ErrorCode::Busy:
         case ErrorCode::OutOfResources: return 4;
         case ErrorCode::Cancelled: return 130;  // as shells report Ctrl-C
     }
