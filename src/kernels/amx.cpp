@@ -1,5 +1,6 @@
-// x86-64 with AMX over AVX-512: the packed types in blocks of 256 for many tokens. A weight times its scale has at most
-// fourteen bits; it is split into two planes of bytes, whose products with the activations are exact tile sums.
+// x86-64 with AMX over AVX-512: packed types in blocks of 256 for many tokens. A weight times its scale has at most
+// fourteen bits; it is split into two planes of bytes, whose products with the activations are exact tile sums. For
+// types with minimums AVX-512 is as fast, and does them.
 #include "kernels/panels_x86.h"
 #include "kernels/panels_x86_avx512.h"
 // After the vocabulary they are written in.
@@ -15,9 +16,11 @@ namespace hearth {
 
 namespace {
 
-constexpr std::size_t kGroupTokens = 16;  // a tile of activations
-constexpr std::size_t kAmxTokens = 32;    // two of them; fewer do not pay for the planes
-constexpr std::size_t kColumnTiles = 4;   // 64 columns each
+constexpr std::size_t kGroupTokens = 16;   // a tile of activations
+constexpr std::size_t kPairTokens = 32;    // two of them at a time; fewer do not pay for the planes
+constexpr std::size_t kBatchTokens = 256;  // that share unpacked planes
+constexpr std::size_t kPanelsAtOnce = 2;   // that meet a pair of groups while it is in the first cache
+constexpr std::size_t kColumnTiles = 4;    // 64 columns each
 constexpr int kPlaneBits = 7;
 
 // Eight tiles of sixteen rows and 64 bytes, in the format LDTILECFG reads.
@@ -39,9 +42,7 @@ static_assert(sizeof(TileShapes) == 64);
 struct Planes {
     alignas(64) Ints low[kColumnTiles][16];  // w & 127
     Ints high[kColumnTiles][16];             // w >> 7
-    Ints minimums[8];
     Floats d;
-    Floats dmin;
 };
 
 // Both bytes of a word from the words of even and of odd bytes.
@@ -77,102 +78,127 @@ void unpack_planes(const std::byte* block, Planes& planes) {
             });
         });
     }
-    for (std::size_t j = 0; j < 8; ++j) planes.minimums[j] = Type::minimum_pairs(block, j, 0);
     planes.d = halves_to_floats(block);
-    planes.dmin = halves_to_floats(block + 32);
 }
 
-// Tile sums of one or two groups of tokens: [plane][token][row].
+// Tile sums of two groups of tokens: [token][row] of both planes.
 struct TileSums {
-    alignas(64) std::int32_t low[2 * kGroupTokens][16];
-    std::int32_t high[2 * kGroupTokens][16];
+    alignas(64) std::int32_t low[kPairTokens][16];
+    std::int32_t high[kPairTokens][16];
 };
 
-template <std::size_t kGroups>
-[[gnu::always_inline]] inline void multiply_tiles(const Planes& planes, const std::int8_t* q, std::size_t row_bytes,
-                                                  TileSums& sums) {
+// The products of two groups of tokens with two tiles of weights, added to tiles 0 to 3.
+[[gnu::always_inline]] inline void multiply_tiles(const std::int8_t* tokens, std::size_t row_bytes, const Ints* low,
+                                                  const Ints* high) {
+    _tile_loadd(4, tokens, row_bytes);
+    _tile_loadd(6, low, 64);
+    _tile_dpbssd(0, 4, 6);
+    _tile_loadd(5, tokens + kGroupTokens * row_bytes, row_bytes);
+    _tile_dpbssd(1, 5, 6);
+    _tile_loadd(7, high, 64);
+    _tile_dpbssd(2, 4, 7);
+    _tile_dpbssd(3, 5, 7);
+}
+
+[[gnu::always_inline]] inline void clear_tiles() {
     _tile_zero(0);
+    _tile_zero(1);
     _tile_zero(2);
-    if constexpr (kGroups == 2) {
-        _tile_zero(1);
-        _tile_zero(3);
-    }
-    for (std::size_t i = 0; i < kColumnTiles; ++i) {
-        _tile_loadd(4, q + 64 * i, row_bytes);
-        _tile_loadd(6, planes.low[i], 64);
-        _tile_loadd(7, planes.high[i], 64);
-        _tile_dpbssd(0, 4, 6);
-        _tile_dpbssd(2, 4, 7);
-        if constexpr (kGroups == 2) {
-            _tile_loadd(5, q + 64 * i + kGroupTokens * row_bytes, row_bytes);
-            _tile_dpbssd(1, 5, 6);
-            _tile_dpbssd(3, 5, 7);
-        }
-    }
+    _tile_zero(3);
+}
+
+[[gnu::always_inline]] inline void store_tiles(TileSums& sums) {
     _tile_stored(0, sums.low, 64);
+    _tile_stored(1, sums.low[kGroupTokens], 64);
     _tile_stored(2, sums.high, 64);
-    if constexpr (kGroups == 2) {
-        _tile_stored(1, sums.low[kGroupTokens], 64);
-        _tile_stored(3, sums.high[kGroupTokens], 64);
+    _tile_stored(3, sums.high[kGroupTokens], 64);
+}
+
+// Tokens that pass over some panels together, and what is kept of them while they do.
+struct Batch {
+    const std::byte* activations;
+    std::size_t row_bytes;
+    std::size_t tokens;  // whole pairs of groups
+    alignas(64) float out[kPanelsAtOnce][kBatchTokens][16];
+
+    const ActivationBlock256& at(std::size_t token, std::size_t block) const {
+        return reinterpret_cast<const ActivationBlock256*>(activations + token * row_bytes)[block];
     }
+};
+
+[[gnu::always_inline]] inline void multiply_pair(const Batch& batch, const Planes& planes, std::size_t block,
+                                                 std::size_t token, TileSums& sums) {
+    clear_tiles();
+    const std::int8_t* q = batch.at(token, block).q;
+    for (std::size_t i = 0; i < kColumnTiles; ++i) {
+        multiply_tiles(q + 64 * i, batch.row_bytes, planes.low[i], planes.high[i]);
+    }
+    store_tiles(sums);
     memory_barrier();
 }
 
-// Four tokens at a time, whose sums of minimums hide each other's latency.
-template <typename Type>
-[[gnu::always_inline]] inline void finish_tokens(const Planes& planes, const TileSums& sums, std::size_t from,
-                                                 const ActivationBlock256* const (&x)[4], bool begin, float* out,
-                                                 std::size_t stride) {
-    Ints minimum_sums[4] = {zero_ints(), zero_ints(), zero_ints(), zero_ints()};
-    if constexpr (Type::kMinimum) {
-        unrolled<8>([&](auto j) __attribute__((always_inline)) {
-            for (std::size_t t = 0; t < 4; ++t) {
-                minimum_sums[t] = add_pair_products(minimum_sums[t], planes.minimums[j.kIndex],
-                                                    broadcast4(x[t]->sums + 2 * j.kIndex));
-            }
-        });
+[[gnu::always_inline]] inline Floats joined(const TileSums& sums, std::size_t t) {
+    const Ints high = _mm512_slli_epi32(load_ints(sums.high[t]), kPlaneBits);
+    return ints_to_floats(_mm512_add_epi32(load_ints(sums.low[t]), high));
+}
+
+[[gnu::always_inline]] inline void finish_pair(const Batch& batch, const Planes& planes, std::size_t block,
+                                               std::size_t token, const TileSums& sums, float (*out)[16]) {
+    for (std::size_t t = 0; t < kPairTokens; ++t) {
+        const Floats scale = set_floats(batch.at(token + t, block).scale);
+        Floats sum = load_floats(out[token + t]);
+        sum = multiply_add(joined(sums, t), multiply(planes.d, scale), sum);
+        store_floats(out[token + t], sum);
     }
-    for (std::size_t t = 0; t < 4; ++t) {
-        const Ints high = _mm512_slli_epi32(load_ints(sums.high[from + t]), kPlaneBits);
-        const Ints isum = _mm512_add_epi32(load_ints(sums.low[from + t]), high);
-        const Floats scale = set_floats(x[t]->scale);
-        Floats sum = begin ? zero_floats() : load_floats(out + t * stride);
-        sum = multiply_add(ints_to_floats(isum), multiply(planes.d, scale), sum);
-        if constexpr (Type::kMinimum) {
-            sum = multiply_subtract(ints_to_floats(minimum_sums[t]), multiply(planes.dmin, scale), sum);
+}
+
+// One block of columns of up to kPanelsAtOnce panels. The tiles of one pair of groups are multiplied while the sums of
+// the one before are finished.
+void add_block(Batch& batch, const Planes* planes, std::size_t panels, std::size_t block) {
+    TileSums sums[2];
+    const std::size_t steps = batch.tokens / kPairTokens * panels;
+    for (std::size_t step = 0; step <= steps; ++step) {
+        if (step < steps) {
+            multiply_pair(batch, planes[step % panels], block, step / panels * kPairTokens, sums[step % 2]);
         }
-        store_floats(out + t * stride, sum);
+        if (step == 0) continue;
+        const std::size_t last = step - 1;
+        finish_pair(batch, planes[last % panels], block, last / panels * kPairTokens, sums[last % 2],
+                    batch.out[last % panels]);
     }
 }
 
-template <typename Type, std::size_t kGroups>
-void add_tokens(const PanelTask& task, const Planes& planes, std::size_t block, std::size_t token, float* out) {
-    TileSums sums;
-    const auto* first = activation_row<ActivationBlock256>(task, token) + block;
-    multiply_tiles<kGroups>(planes, first->q, task.activation_row_bytes, sums);
-    for (std::size_t t = 0; t < kGroups * kGroupTokens; t += 4) {
-        const ActivationBlock256* x[4];
-        for (std::size_t i = 0; i < 4; ++i) x[i] = activation_row<ActivationBlock256>(task, token + t + i) + block;
-        finish_tokens<Type>(planes, sums, t, x, block == 0, out + (token + t) * task.out_stride, task.out_stride);
-    }
-}
-
-// Whole panels and whole groups of tokens.
+// Whole panels and whole pairs of groups.
 template <typename Type>
 void matmul_tiles(const PanelTask& task) {
     const TileShapes shapes;
     _tile_loadconfig(&shapes);
-    Planes planes;
-    for (std::size_t row = 0; row < task.rows; row += x86::kPanelRows) {
-        const std::byte* panel = task.panels + row / x86::kPanelRows * task.panel_bytes;
-        for (std::size_t block = 0; block < task.columns / kBlock256; ++block) {
-            unpack_planes<Type>(panel + block * Type::Layout::kBytes, planes);
-            memory_barrier();
-            std::size_t token = 0;
-            for (; token + 2 * kGroupTokens <= task.tokens; token += 2 * kGroupTokens) {
-                add_tokens<Type, 2>(task, planes, block, token, task.out + row);
+    Planes planes[kPanelsAtOnce];
+    Batch batch;
+    batch.row_bytes = task.activation_row_bytes;
+    for (std::size_t token = 0; token < task.tokens; token += kBatchTokens) {
+        batch.activations = task.activations + token * task.activation_row_bytes;
+        batch.tokens = task.tokens - token < kBatchTokens ? task.tokens - token : kBatchTokens;
+        for (std::size_t row = 0; row < task.rows; row += kPanelsAtOnce * x86::kPanelRows) {
+            const std::size_t left = (task.rows - row) / x86::kPanelRows;
+            const std::size_t panels = left < kPanelsAtOnce ? left : kPanelsAtOnce;
+            const std::byte* first = task.panels + row / x86::kPanelRows * task.panel_bytes;
+            for (std::size_t p = 0; p < panels; ++p) {
+                for (std::size_t t = 0; t < batch.tokens; ++t) store_floats(batch.out[p][t], zero_floats());
             }
-            if (token < task.tokens) add_tokens<Type, 1>(task, planes, block, token, task.out + row);
+            for (std::size_t block = 0; block < task.columns / kBlock256; ++block) {
+                for (std::size_t p = 0; p < panels; ++p) {
+                    unpack_planes<Type>(first + p * task.panel_bytes + block * Type::Layout::kBytes, planes[p]);
+                }
+                memory_barrier();
+                add_block(batch, planes, panels, block);
+            }
+            for (std::size_t p = 0; p < panels; ++p) {
+                float* out = task.out + token * task.out_stride + row + p * x86::kPanelRows;
+                for (std::size_t t = 0; t < batch.tokens; ++t) {
+                    store_floats(out + t * task.out_stride, load_floats(batch.out[p][t]));
+                }
+            }
         }
     }
     _tile_release();
@@ -181,9 +207,10 @@ void matmul_tiles(const PanelTask& task) {
 // What is left over of rows and tokens goes to AVX-512.
 template <typename Type, DType kType>
 void matmul_panels_amx(const PanelTask& task) {
-    if (task.tokens < kAmxTokens || task.rows < x86::kPanelRows) return matmul_panels_avx512(kType, task);
+    static_assert(!Type::kMinimum);
+    if (task.tokens < kPairTokens || task.rows < x86::kPanelRows) return matmul_panels_avx512(kType, task);
     const std::size_t rows = task.rows / x86::kPanelRows * x86::kPanelRows;
-    const std::size_t tokens = task.tokens / kGroupTokens * kGroupTokens;
+    const std::size_t tokens = task.tokens / kPairTokens * kPairTokens;
     PanelTask part = task;
     part.rows = rows;
     part.tokens = tokens;
@@ -211,10 +238,7 @@ void set_matmul(Kernels& table) {
 }  // namespace
 
 void install_amx(Kernels& table) {
-    set_matmul<PanelQ2_K, DType::Q2_K>(table);
     set_matmul<PanelQ3_K, DType::Q3_K>(table);
-    set_matmul<PanelQ4_K, DType::Q4_K>(table);
-    set_matmul<PanelQ5_K, DType::Q5_K>(table);
     set_matmul<PanelQ6_K, DType::Q6_K>(table);
     set_matmul<PanelIQ4_XS, DType::IQ4_XS>(table);
 }

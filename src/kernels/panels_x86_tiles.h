@@ -34,7 +34,7 @@ inline constexpr std::size_t kPanelVectors = x86::kPanelRows / kVectorRows;
 inline constexpr std::size_t kGemmVectors = 2;
 inline constexpr std::size_t kTileTokens = 4;
 inline constexpr std::size_t kGemmTokens = kDirectTokens == 8 ? 9 : 8;  // from this many on unpacking first pays
-inline constexpr std::size_t kScratchTokens = 64;  // that share unpacked weights where the last rows are not whole
+inline constexpr std::size_t kScratchTokens = 256;  // that share unpacked weights
 inline constexpr std::size_t kPrefetchBytes = 6144;
 
 // The vectors of a matrix are numbered from its first row on.
@@ -98,7 +98,7 @@ inline void run_direct(const PanelTask& task, std::size_t first_panel) {
     }
 }
 
-// Sums in progress of many tokens: `out` itself, or a buffer where the last rows are not whole vectors.
+// Sums in progress of many tokens.
 struct Accumulators {
     float* at;
     std::size_t stride;
@@ -121,20 +121,26 @@ inline void run_chunks(const PanelTask& task, std::size_t vector, std::size_t fi
     }
 }
 
+// The sums of so many tokens are kept together while the columns pass, and put in their places, which may be far apart,
+// at the end.
 template <typename Gemm>
 inline void run_rows(const PanelTask& task, std::size_t vector) {
     constexpr std::size_t kRows = kGemmVectors * kVectorRows;
     const std::size_t row = vector * kVectorRows;
-    if (row + kRows <= task.rows) {
-        return run_chunks<Gemm>(task, vector, 0, task.tokens, {task.out + row, task.out_stride});
-    }
+    const bool whole = row + kRows <= task.rows;
     alignas(64) float buffer[kScratchTokens * kRows];
     for (std::size_t first = 0; first < task.tokens; first += kScratchTokens) {
         const std::size_t count = task.tokens - first < kScratchTokens ? task.tokens - first : kScratchTokens;
         run_chunks<Gemm>(task, vector, first, count, {buffer, kRows});
         for (std::size_t t = 0; t < count; ++t) {
             float* out = task.out + (first + t) * task.out_stride + row;
-            for (std::size_t i = 0; row + i < task.rows; ++i) out[i] = buffer[t * kRows + i];
+            if (whole) {
+                for (std::size_t i = 0; i < kRows; i += kVectorRows) {
+                    store_floats(out + i, load_floats(buffer + t * kRows + i));
+                }
+            } else {
+                for (std::size_t i = 0; row + i < task.rows; ++i) out[i] = buffer[t * kRows + i];
+            }
         }
     }
 }
