@@ -45,10 +45,24 @@ void EnginePool::give_back(std::unique_ptr<MaskEngine> engine) {
     idle_.push_back(std::move(engine));
 }
 
+std::size_t EnginePool::size_bytes() {
+    const std::lock_guard lock(mutex_);
+    std::size_t sum = 0;
+    for (const std::unique_ptr<MaskEngine>& engine : idle_) sum += engine->size_bytes();
+    return sum;
+}
+
 }  // namespace grammar
 
 Grammar::Grammar(std::unique_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 Grammar::~Grammar() = default;
+
+std::size_t Grammar::size_bytes() const {
+    const grammar::Automaton& automaton = impl_->automaton;
+    return sizeof(Impl) + automaton.nodes.size() * sizeof(grammar::Node) +
+           automaton.byte_edges.size() * sizeof(grammar::ByteEdge) +
+           automaton.calls.size() * sizeof(grammar::CallEdge) + impl_->engines.size_bytes();
+}
 
 Result<std::shared_ptr<const Grammar>> Grammar::from_gbnf(std::string_view source, const GrammarLimits& limits) {
     return grammar::make_grammar(TRY(grammar::parse_gbnf(source, limits)));

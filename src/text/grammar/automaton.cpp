@@ -1,6 +1,7 @@
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
+#include <bitset>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -37,6 +38,9 @@ struct Draft {
     }
 };
 
+// Long runs of parts that may all be missing make subsets as long as the run, and as many.
+constexpr std::size_t kWorkLimit = 3'000'000;
+
 class Compiler {
 public:
     Compiler(const Source& source, Analysis analysis)
@@ -59,7 +63,9 @@ public:
 private:
     using Subset = std::vector<std::uint32_t>;
 
-    bool full() const { return out_.nodes.size() + draft_.states.size() > source_.limits().nodes; }
+    bool full() const {
+        return out_.nodes.size() + draft_.states.size() > source_.limits().nodes || work_ > kWorkLimit;
+    }
 
     // Each expression that is called, be it a rule's body or a repetition's, becomes an automaton of its own.
     std::uint32_t job_for(ExprId expr) {
@@ -179,6 +185,7 @@ private:
         while (!open.empty()) {
             const std::uint32_t state = open.back();
             open.pop_back();
+            ++work_;
             if (marks_[state] == stamp_) continue;
             marks_[state] = stamp_;
             const Draft::State& from = draft_.states[state];
@@ -247,6 +254,7 @@ private:
         std::vector<Draft::Call> calls;
         for (const std::uint32_t state : subset) {
             const Draft::State& from = draft_.states[state];
+            work_ += from.bytes.size() + from.calls.size();
             bytes.insert(bytes.end(), from.bytes.begin(), from.bytes.end());
             calls.insert(calls.end(), from.calls.begin(), from.calls.end());
         }
@@ -275,8 +283,9 @@ private:
 
     // Disjoint ranges, each leading to one subset; neighbours with the same subset are joined.
     std::vector<ByteEdge> determine(std::vector<ByteEdge> edges) {
+        if (edges.size() <= 1) return separate(std::move(edges));
         std::sort(edges.begin(), edges.end(), [](const ByteEdge& a, const ByteEdge& b) { return a.first < b.first; });
-        std::vector<bool> cuts(257, false);
+        std::bitset<257> cuts;
         for (const ByteEdge& edge : edges) {
             cuts[edge.first] = true;
             cuts[edge.last + std::size_t{1}] = true;
@@ -335,7 +344,7 @@ private:
     }
 
     void make_classes() {
-        std::vector<bool> cuts(257, false);
+        std::bitset<257> cuts;
         for (const ByteEdge& edge : out_.byte_edges) {
             cuts[edge.first] = true;
             cuts[edge.last + std::size_t{1}] = true;
@@ -368,6 +377,7 @@ private:
     std::vector<Pending> pending_;
     std::vector<std::uint32_t> marks_;
     std::uint32_t stamp_ = 0;
+    std::size_t work_ = 0;  // edges looked at
 };
 
 }  // namespace

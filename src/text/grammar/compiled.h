@@ -23,6 +23,7 @@ public:
     // An idle engine for this vocabulary, or null.
     std::unique_ptr<MaskEngine> take(const TokenTrie& trie, std::size_t set_limit);
     void give_back(std::unique_ptr<MaskEngine> engine);
+    std::size_t size_bytes();
 
 private:
     std::mutex mutex_;

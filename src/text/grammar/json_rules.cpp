@@ -83,8 +83,11 @@ ExprId JsonRules::string() {
 }
 
 ExprId JsonRules::integer() {
-    const ExprId positive = source_.sequence({source_.character_class({{'1', '9'}}), digits(source_, 0, 17)});
-    return source_.choice({source_.literal("0"), source_.sequence({source_.optional(source_.literal("-")), positive})});
+    return once(integer_, "integer", [&] {
+        const ExprId positive = source_.sequence({source_.character_class({{'1', '9'}}), digits(source_, 0, 17)});
+        return source_.choice(
+            {source_.literal("0"), source_.sequence({source_.optional(source_.literal("-")), positive})});
+    });
 }
 
 ExprId JsonRules::number() {

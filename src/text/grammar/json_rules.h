@@ -49,7 +49,7 @@ private:
     ExprId scalar();
 
     Source& source_;
-    Cached gap_, character_, string_, number_, scalar_;
+    Cached gap_, character_, string_, number_, integer_, scalar_;
     std::vector<Cached> values_, objects_, arrays_;
 };
 

@@ -26,7 +26,10 @@ public:
 
     const TokenTrie& trie() const { return *trie_; }
     std::size_t set_limit() const { return set_limit_; }
-    std::size_t set_count() const { return stacks_.size(); }
+    std::size_t size_bytes() const {
+        return stacks_.size_bytes() + rows_.capacity() * sizeof(SetId) +
+               slots_.size() * trie_->mask_words() * sizeof(std::uint64_t);
+    }
     // The engine of an answer that is over may serve the next one as long as most numbers are free. An idle one does
     // not hold on to its grammar, which holds on to it.
     bool is_reusable() const { return stacks_.size() < set_limit_ / 2 && !stacks_.start_failed(); }

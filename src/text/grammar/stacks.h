@@ -40,6 +40,10 @@ public:
     bool may_end(SetId state) const;
     bool must_end(SetId state) const { return sets_[state].count == 1 && may_end(state); }
     std::size_t size() const { return sets_.size(); }
+    std::size_t size_bytes() const {
+        return entries_.capacity() * sizeof(Entry) + sets_.capacity() * sizeof(Set) + table_.size() * sizeof(SetId) +
+               unions_.size() * 32;
+    }
     // Each operation may do so much work from here on.
     void refill_work() { work_ = kWorkPerOperation; }
     bool start_failed() const { return start_failed_; }

@@ -378,5 +378,34 @@ TEST(TokenMasks, RefuseUnknownStatesAndTokens) {
     EXPECT_FALSE(tokens.may_end(12345));
 }
 
+TEST(GrammarCacheTest, GivesTheSameGrammarForTheSameSource) {
+    GrammarCache cache;
+    const GrammarPointer first = cache.from_gbnf("root ::= \"a\"").value();
+    EXPECT_EQ(cache.from_gbnf("root ::= \"a\"").value(), first);
+    EXPECT_NE(cache.from_gbnf("root ::= \"b\"").value(), first);
+    const Json schema = Json::parse("{\"type\": \"null\"}").value();
+    EXPECT_EQ(cache.from_json_schema(schema).value(), cache.from_json_schema(schema).value());
+    EXPECT_EQ(cache.json_object(), cache.json_object());
+    EXPECT_EQ(cache.size(), 4u);
+    EXPECT_FALSE(cache.from_gbnf("root ::= ").value() == first);
+    GrammarLimits small;
+    small.depth = 1;
+    EXPECT_TRUE(cache.from_gbnf("root ::= ((\"a\"))").ok());
+    EXPECT_FALSE(cache.from_gbnf("root ::= ((\"a\"))", small).ok());
+}
+
+TEST(GrammarCacheTest, LetsTheLeastRecentlyUsedGo) {
+    const std::size_t one = gbnf("root ::= \"a\"")->size_bytes();
+    GrammarCache cache(3 * one + one / 2);
+    const GrammarPointer a = cache.from_gbnf("root ::= \"a\"").value();
+    const GrammarPointer b = cache.from_gbnf("root ::= \"b\"").value();
+    EXPECT_EQ(cache.from_gbnf("root ::= \"a\"").value(), a);
+    cache.from_gbnf("root ::= \"c\"").value();
+    cache.from_gbnf("root ::= \"d\"").value();
+    EXPECT_EQ(cache.size(), 3u);
+    EXPECT_EQ(cache.from_gbnf("root ::= \"a\"").value(), a);
+    EXPECT_NE(cache.from_gbnf("root ::= \"b\"").value(), b);
+}
+
 }  // namespace
 }  // namespace hearth
