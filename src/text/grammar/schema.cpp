@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "text/grammar/compiled.h"
@@ -122,10 +123,12 @@ Status SchemaCompiler::run() {
 }
 
 Status SchemaCompiler::check_keywords(const Json& schema, const Place& place) const {
+    std::set<std::string_view> seen;
     for (const Json::Member& member : *schema.as_object()) {
         if (!is_annotation(member.first) && !contains(kKeywords, member.first)) {
             return fail(place, "the keyword '" + member.first + "' is not supported");
         }
+        if (!seen.insert(member.first).second) return fail(place, "'" + member.first + "' is there twice");
     }
     return {};
 }
@@ -190,7 +193,7 @@ Result<ExprId> SchemaCompiler::compile(const Json& schema, const Place& place) {
     }
     if (const Json* list = schema.find("enum")) {
         if (list->as_array() == nullptr || list->as_array()->empty()) return fail(place, "'enum' must be a list");
-        return values(schema, *list->as_array(), place);
+        return values(without(schema, "enum"), *list->as_array(), place);
     }
     for (const std::string_view keyword : {"anyOf", "oneOf"}) {
         if (const Json* branches = schema.find(keyword)) return alternatives(schema, *branches, keyword, place);
@@ -247,20 +250,13 @@ ExprId SchemaCompiler::value(const Json& value) {
 Result<ExprId> SchemaCompiler::values(const Json& schema, const Json::Array& values, const Place& place) {
     const std::vector<std::string> types = TRY(types_of(schema, place));
     for (const Json::Member& member : *schema.as_object()) {
-        if (!is_annotation(member.first) && member.first != "type" && member.first != "enum") {
+        if (!is_annotation(member.first) && member.first != "type") {
             return fail(place, "'" + member.first + "' beside 'enum' or 'const' is not supported");
         }
     }
-    const Json* list = schema.find("enum");
     std::vector<ExprId> ways;
     for (const Json& value : values) {
-        if (!types.empty() && !allows_type(types, value)) continue;
-        if (list != nullptr && list->as_array() != nullptr &&
-            std::none_of(list->as_array()->begin(), list->as_array()->end(),
-                         [&](const Json& other) { return same_json(other, value); })) {
-            continue;
-        }
-        ways.push_back(this->value(value));
+        if (types.empty() || allows_type(types, value)) ways.push_back(this->value(value));
     }
     if (ways.empty()) return fail(place, "no value of 'enum' or 'const' has the right type");
     return source_.choice(std::move(ways));
@@ -269,6 +265,7 @@ Result<ExprId> SchemaCompiler::values(const Json& schema, const Json::Array& val
 // The types a schema speaks of: those it names, or else those its keywords are about. None: any.
 Result<std::vector<std::string>> SchemaCompiler::types_of(const Json& schema, const Place& place) const {
     std::vector<std::string> types;
+    const auto no_type = [&](const std::string& name) { return fail(place, "the type '" + name + "' does not exist"); };
     const Json* named = schema.find("type");
     if (named == nullptr) {
         if (has_any(schema, {"properties", "required", "additionalProperties"})) types.emplace_back("object");
@@ -283,13 +280,12 @@ Result<std::vector<std::string>> SchemaCompiler::types_of(const Json& schema, co
     if (const Json::Array* list = named->as_array()) {
         for (const Json& type : *list) {
             if (type.as_string() == nullptr) return fail(place, "'type' must be a string or a list of strings");
+            if (!contains(kTypes, *type.as_string())) return no_type(*type.as_string());
             if (!contains(types, *type.as_string())) types.push_back(*type.as_string());
         }
     }
     if (types.empty()) return fail(place, "'type' must be a string or a list of strings");
-    for (const std::string& type : types) {
-        if (!contains(kTypes, type)) return fail(place, "the type '" + type + "' does not exist");
-    }
+    if (!contains(kTypes, types[0])) return no_type(types[0]);
     return types;
 }
 

@@ -1,6 +1,7 @@
 // allOf, and keywords beside anyOf or $ref: several schemas for one value become one schema, where that is simple.
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "text/grammar/schema.h"
@@ -25,12 +26,11 @@ Json::Array as_list(const Json& json) {
 }
 
 Json shared(const Json& left, const Json& right) {
-    const Json::Array others = as_list(right);
+    std::set<std::string> others;
+    for (const Json& other : as_list(right)) others.insert(other.dump());
     Json::Array out;
     for (const Json& one : as_list(left)) {
-        if (std::any_of(others.begin(), others.end(), [&](const Json& other) { return same_json(one, other); })) {
-            out.push_back(one);
-        }
+        if (others.count(one.dump()) > 0) out.push_back(one);
     }
     return Json(std::move(out));
 }
@@ -77,9 +77,12 @@ Status SchemaCompiler::check_closed(const Json& closed, const Json& other, const
     const Json* theirs = other.find("properties");
     if (rule == nullptr || theirs == nullptr || theirs->as_object() == nullptr) return {};
     if (rule->as_bool() != nullptr && *rule->as_bool()) return {};
-    const Json* known = closed.find("properties");
+    std::set<std::string_view> known;
+    if (const Json* ours = closed.find("properties"); ours != nullptr && ours->as_object() != nullptr) {
+        for (const Json::Member& member : *ours->as_object()) known.insert(member.first);
+    }
     for (const Json::Member& member : *theirs->as_object()) {
-        if (known == nullptr || known->find(member.first) == nullptr) {
+        if (known.count(member.first) == 0) {
             return fail(place, "'additionalProperties' of one part excludes '" + member.first + "' of another");
         }
     }
@@ -131,6 +134,8 @@ Result<Json> SchemaCompiler::merge(const Json& left, const Json& right, const Pl
     if (left.as_object() == nullptr || right.as_object() == nullptr) return fail(place, "a schema must be an object");
     merged_values_ += weight_of(left) + weight_of(right);
     if (merged_values_ > kMergedValues) return fail(place, "too much to merge");
+    TRY(check_keywords(left, place));
+    TRY(check_keywords(right, place));
     TRY(check_closed(left, right, place));
     TRY(check_closed(right, left, place));
     Json::Object out = *left.as_object();

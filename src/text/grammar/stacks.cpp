@@ -113,7 +113,7 @@ SetId Stacks::unite(SetId left, SetId right) {
     const std::uint64_t key = (std::uint64_t{left} << 32) | right;
     if (const auto found = unions_.find(key); found != unions_.end()) return found->second;
     const std::size_t cost = sets_[left].count + std::size_t{sets_[right].count};
-    if (work_ < cost || unions_.size() > 4 * set_limit_) return kFailed;
+    if (work_ < cost || unions_.size() > set_limit_) return kFailed;
     work_ -= cost;
     std::vector<Entry> list(entries(left).begin(), entries(left).end());
     list.insert(list.end(), entries(right).begin(), entries(right).end());
@@ -179,6 +179,9 @@ SetId Stacks::step(SetId state, std::uint32_t byte_class) {
         const Entry entry = entries(state)[i];
         if (entry.node == kEndNode) continue;
         const Node& node = automaton_.nodes[entry.node];
+        const std::uint64_t cost = 1 + node.byte_edge_count / 8;
+        if (work_ < cost) return kFailed;
+        work_ -= cost;
         for (std::uint32_t e = 0; e < node.byte_edge_count; ++e) {
             const ByteEdge& edge = automaton_.byte_edges[node.first_byte_edge + e];
             if (byte < edge.first || byte > edge.last) continue;

@@ -88,6 +88,7 @@ const Case kCases[] = {
     {R"({"allOf": [{"type": "number", "minimum": 3}, {"type": "integer", "maximum": 5, "minimum": 4}]})",
      {"4", "5"},
      {"3", "6"}},
+    {R"({"allOf": [{"enum": [1, 2, 3]}, {"enum": [3, 2]}]})", {"2", "3"}, {"1"}},
     {R"({"$ref": "#/definitions/n", "definitions": {"n": {"type": "integer"}}})", {"1"}, {"\""}},
     {R"({"$ref": "#/$defs/a~1b/items", "$defs": {"a/b": {"items": {"const": 7}}}})", {"7"}, {"8"}},
     {R"({"$ref": "#/$defs/list", "$defs": {"list": {"type": "object", "properties": {"v": {"const": 1}, "next": {"anyOf": [{"$ref": "#/$defs/list"}, {"type": "null"}]}}, "required": ["v", "next"], "additionalProperties": false}}})",
@@ -169,6 +170,9 @@ TEST(Schema, RefusesWhatItDoesNotSupportByName) {
         {R"({"allOf": [{"properties": {"a": {}}, "additionalProperties": false}, {"properties": {"b": {}}}]})",
          "excludes 'b'"},
         {"[]", "must be an object"},
+        {R"({"type": "null", "type": "null"})", "'type' is there twice"},
+        {R"({"enum": [1], "const": 1})", "'enum' beside"},
+        {R"({"allOf": [{"enum": [1, 2]}, {"enum": [3]}]})", "no 'enum' in common"},
     };
     for (const auto& [schema, message] : kWrong) {
         const Result<GrammarPointer> grammar = try_schema(schema);
