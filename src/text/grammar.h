@@ -21,6 +21,7 @@ struct GrammarLimits {
     std::size_t source_bytes = 256 << 10;
     std::size_t depth = 128;       // nesting of groups, schemas and references
     std::size_t rules = 20'000;    // after expansion
+    std::size_t nodes = 100'000;   // expressions, and nodes of the automaton
     std::size_t states = 200'000;  // distinct states one answer may pass through
 };
 
@@ -36,12 +37,32 @@ public:
     static std::shared_ptr<const Grammar> json_object();
     ~Grammar();
 
+    // About what it holds, with what finished answers left for the next ones.
+    std::size_t size_bytes() const;
+
     struct Impl;
     const Impl& impl() const { return *impl_; }
     explicit Grammar(std::unique_ptr<const Impl> impl);
 
 private:
     std::unique_ptr<const Impl> impl_;
+};
+
+// Grammars by their source, so that answers to the same request share one and the masks it has found. The least
+// recently used go when all together outgrow a number of bytes. Used from any thread.
+class GrammarCache {
+public:
+    explicit GrammarCache(std::size_t capacity_bytes = std::size_t{128} << 20);
+    ~GrammarCache();
+
+    Result<std::shared_ptr<const Grammar>> from_gbnf(std::string_view source, const GrammarLimits& limits = {});
+    Result<std::shared_ptr<const Grammar>> from_json_schema(const Json& schema, const GrammarLimits& limits = {});
+    std::shared_ptr<const Grammar> json_object();
+    std::size_t size() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
 };
 
 // The vocabulary as a trie of bytes, made once per model and shared by all its answers.
