@@ -677,8 +677,20 @@ void Server::admit(tcp::socket socket) {
         return std::make_shared<Connection>(core_, std::move(socket), Role::Serve)->start();
     }
     core_.refused.fetch_add(1);
-    // Beyond that many the socket just closes: telling everybody would need what there is too little of.
-    if (core_.refusing < kMostRefusing) std::make_shared<Connection>(core_, std::move(socket), Role::Refuse)->start();
+    if (core_.refusing < kMostRefusing) {
+        return std::make_shared<Connection>(core_, std::move(socket), Role::Refuse)->start();
+    }
+    // Beyond that many there are no descriptors to wait with until each has read its answer.
+    if (core_.tls) return;
+    ResponseHead head;
+    head.status = 429;
+    head.length = 0;
+    head.keep_alive = false;
+    head.id = core_.next_id.fetch_add(1);
+    SystemError ignored;
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(response_head(head, retry_soon())), ignored);
+    socket.shutdown(tcp::socket::shutdown_send, ignored);
 }
 
 awaitable<void> Server::accept_loop() {
