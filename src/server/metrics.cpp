@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 
-namespace hearth {
+namespace hearth::metrics {
 
 namespace {
 
@@ -48,14 +48,31 @@ std::vector<double> duration_bounds() {
     return {0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 60, 120, 300, 600};
 }
 
-void append_histogram(std::string& out, const std::string& name, const Histogram& histogram) {
+std::string labels_text(const Labels& labels) {
+    std::string out;
+    for (const auto& [name, value] : labels) {
+        CHECK(is_name(name));
+        if (!out.empty()) out += ",";
+        out += std::string(name) + "=\"" + escaped_label(value) + "\"";
+    }
+    return out;
+}
+
+std::string in_braces(const std::string& labels) {
+    return labels.empty() ? "" : "{" + labels + "}";
+}
+
+void append_histogram(std::string& out, const std::string& name, const std::string& labels,
+                      const Histogram& histogram) {
     const Histogram::Snapshot now = histogram.snapshot();
     for (std::size_t i = 0; i < now.cumulative.size(); ++i) {
         const std::string bound = i < histogram.bounds().size() ? number(histogram.bounds()[i]) : "+Inf";
-        out += name + "_bucket{le=\"" + bound + "\"} " + std::to_string(now.cumulative[i]) + "\n";
+        const std::string separator = labels.empty() ? "" : ",";
+        out += name + "_bucket{" + labels + separator + "le=\"" + bound + "\"} " + std::to_string(now.cumulative[i]) +
+               "\n";
     }
-    out += name + "_sum " + number(now.sum) + "\n";
-    out += name + "_count " + std::to_string(now.cumulative.back()) + "\n";
+    out += name + "_sum" + in_braces(labels) + " " + number(now.sum) + "\n";
+    out += name + "_count" + in_braces(labels) + " " + std::to_string(now.cumulative.back()) + "\n";
 }
 
 }  // namespace
@@ -89,101 +106,115 @@ Histogram::Snapshot Histogram::snapshot() const {
     return now;
 }
 
-MetricsRegistry::Family& MetricsRegistry::family(std::string_view name, std::string_view help, std::string_view type) {
+void Registry::add(std::string_view name, std::string_view help, std::string_view type, const Labels& labels,
+                   Series series) {
     CHECK(is_name(name));
     CHECK(help.find_first_of("\n\\") == std::string_view::npos);
-    const auto found =
+    series.labels = labels_text(labels);
+    auto found =
         std::find_if(families_.begin(), families_.end(), [&](const Family& family) { return family.name == name; });
-    if (found != families_.end()) {
-        CHECK(found->type == type && type == "counter");  // only counters have several series here
-        return *found;
+    if (found == families_.end()) {
+        found = families_.insert(families_.end(), Family{std::string(name), std::string(help), type, {}});
     }
-    Family added;
-    added.name = std::string(name);
-    added.help = std::string(help);
-    added.type = type;
-    families_.push_back(std::move(added));
-    return families_.back();
+    CHECK(found->type == type);
+    for (const Series& other : found->series) CHECK(other.labels != series.labels);
+    found->series.push_back(std::move(series));
 }
 
-Counter& MetricsRegistry::counter(std::string_view name, std::string_view help, std::string_view label,
-                                  std::string_view label_value) {
-    CHECK(label.empty() || is_name(label));
-    Family::Series series;
-    if (!label.empty()) series.labels = "{" + std::string(label) + "=\"" + escaped_label(label_value) + "\"}";
+Counter& Registry::counter(std::string_view name, std::string_view help, const Labels& labels) {
+    const std::lock_guard lock(mutex_);
     Counter& added = counters_.emplace_back();
-    series.counter = &added;
-    Family& owner = family(name, help, "counter");
-    for (const Family::Series& other : owner.counters) CHECK(other.labels != series.labels);
-    owner.counters.push_back(std::move(series));
+    add(name, help, "counter", labels, {"", &added, nullptr, nullptr});
     return added;
 }
 
-Gauge& MetricsRegistry::gauge(std::string_view name, std::string_view help) {
+Gauge& Registry::gauge(std::string_view name, std::string_view help, const Labels& labels) {
+    const std::lock_guard lock(mutex_);
     Gauge& added = gauges_.emplace_back();
-    family(name, help, "gauge").gauge = &added;
+    add(name, help, "gauge", labels, {"", nullptr, &added, nullptr});
     return added;
 }
 
-Histogram& MetricsRegistry::histogram(std::string_view name, std::string_view help, std::vector<double> bounds) {
+Histogram& Registry::histogram(std::string_view name, std::string_view help, std::vector<double> bounds,
+                               const Labels& labels) {
+    const std::lock_guard lock(mutex_);
     Histogram& added = histograms_.emplace_back(std::move(bounds));
-    family(name, help, "histogram").histogram = &added;
+    add(name, help, "histogram", labels, {"", nullptr, nullptr, &added});
     return added;
 }
 
-std::string MetricsRegistry::text() const {
+std::string Registry::text() const {
+    const std::lock_guard lock(mutex_);
     std::string out;
     for (const Family& family : families_) {
         out += "# HELP " + family.name + " " + family.help + "\n";
         out += "# TYPE " + family.name + " " + std::string(family.type) + "\n";
-        for (const Family::Series& series : family.counters) {
-            out += family.name + series.labels + " " + std::to_string(series.counter->value()) + "\n";
+        for (const Series& series : family.series) {
+            const std::string start = family.name + in_braces(series.labels) + " ";
+            if (series.counter) out += start + std::to_string(series.counter->value()) + "\n";
+            if (series.gauge) out += start + number(series.gauge->value()) + "\n";
+            if (series.histogram) append_histogram(out, family.name, series.labels, *series.histogram);
         }
-        if (family.gauge) out += family.name + " " + number(family.gauge->value()) + "\n";
-        if (family.histogram) append_histogram(out, family.name, *family.histogram);
     }
     return out;
 }
 
-ServerMetrics::ServerMetrics()
-    : time_to_first_token_seconds(registry.histogram(
-          "hearth_time_to_first_token_seconds", "From the arrival of a request to its first token.", latency_bounds())),
-      inter_token_latency_seconds(registry.histogram("hearth_inter_token_latency_seconds",
-                                                     "Between two tokens of one answer.", latency_bounds())),
-      request_queue_time_seconds(registry.histogram(
-          "hearth_request_queue_time_seconds", "From the arrival of a request to its first step.", latency_bounds())),
-      e2e_request_latency_seconds(registry.histogram("hearth_e2e_request_latency_seconds",
-                                                     "From the arrival of a request to the end of its answer.",
-                                                     duration_bounds())),
-      batch_size(registry.histogram("hearth_batch_size", "Sequences in one step of the engine.",
-                                    {1, 2, 4, 8, 16, 32, 64, 128, 256, 512})),
-      prompt_tokens(registry.counter("hearth_prompt_tokens_total", "Prompt tokens of all requests.")),
-      generation_tokens(registry.counter("hearth_generation_tokens_total", "Tokens generated.")),
-      prefix_cache_queries(
-          registry.counter("hearth_prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.")),
-      prefix_cache_hits(registry.counter("hearth_prefix_cache_hits_total", "Prompt tokens found in the prefix cache.")),
-      finished_stop(
-          registry.counter("hearth_request_success_total", "Requests answered to the end.", "finished_reason", "stop")),
-      finished_length(registry.counter("hearth_request_success_total", "Requests answered to the end.",
-                                       "finished_reason", "length")),
-      finished_tool_calls(registry.counter("hearth_request_success_total", "Requests answered to the end.",
-                                           "finished_reason", "tool_calls")),
-      requests_cancelled(registry.counter("hearth_request_cancelled_total", "Requests given up by their client.")),
-      requests_failed(registry.counter("hearth_request_failed_total", "Requests that ended with a fault of ours.")),
-      requests_rejected(registry.counter("hearth_request_rejected_total", "Requests refused because all was full.")),
-      kv_cache_usage(registry.gauge("hearth_kv_cache_usage_perc", "Used part of the KV cache, 0 to 1.")),
-      requests_running(registry.gauge("hearth_num_requests_running", "Requests being computed.")),
-      requests_waiting(registry.gauge("hearth_num_requests_waiting", "Requests in the queue.")),
-      http_connections(registry.gauge("hearth_http_connections", "Open connections.")),
-      http_accepted(registry.counter("hearth_http_connections_accepted_total", "Connections accepted.")),
-      http_refused(registry.counter("hearth_http_connections_refused_total", "Connections beyond the limit.")),
-      http_requests(registry.counter("hearth_http_requests_total", "HTTP requests of any kind.")) {}
+namespace {
 
-void ServerMetrics::set_http(const HttpStats& stats) {
-    http_connections.set(static_cast<double>(stats.connections));
-    http_accepted.raise_to(stats.accepted);
-    http_refused.raise_to(stats.refused);
-    http_requests.raise_to(stats.requests);
+Counter& finished(Registry& registry, std::string_view model, std::string_view reason) {
+    return registry.counter("hearth_request_success_total", "Requests answered to the end.",
+                            {{"model", model}, {"finished_reason", reason}});
 }
 
-}  // namespace hearth
+}  // namespace
+
+OfModel::OfModel(Registry& registry, std::string_view model)
+    : time_to_first_token_seconds(registry.histogram("hearth_time_to_first_token_seconds",
+                                                     "From the arrival of a request to its first token.",
+                                                     latency_bounds(), {{"model", model}})),
+      inter_token_latency_seconds(registry.histogram("hearth_inter_token_latency_seconds",
+                                                     "Between two tokens of one answer.", latency_bounds(),
+                                                     {{"model", model}})),
+      request_queue_time_seconds(registry.histogram("hearth_request_queue_time_seconds",
+                                                    "From the arrival of a request to its first step.",
+                                                    latency_bounds(), {{"model", model}})),
+      e2e_request_latency_seconds(registry.histogram("hearth_e2e_request_latency_seconds",
+                                                     "From the arrival of a request to the end of its answer.",
+                                                     duration_bounds(), {{"model", model}})),
+      batch_size(registry.histogram("hearth_batch_size", "Sequences in one step of the engine.",
+                                    {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, {{"model", model}})),
+      prompt_tokens(
+          registry.counter("hearth_prompt_tokens_total", "Prompt tokens of all requests.", {{"model", model}})),
+      generation_tokens(registry.counter("hearth_generation_tokens_total", "Tokens generated.", {{"model", model}})),
+      prefix_cache_queries(registry.counter("hearth_prefix_cache_queries_total",
+                                            "Prompt tokens looked up in the prefix cache.", {{"model", model}})),
+      prefix_cache_hits(registry.counter("hearth_prefix_cache_hits_total", "Prompt tokens found in the prefix cache.",
+                                         {{"model", model}})),
+      finished_stop(finished(registry, model, "stop")),
+      finished_length(finished(registry, model, "length")),
+      finished_tool_calls(finished(registry, model, "tool_calls")),
+      requests_cancelled(
+          registry.counter("hearth_request_cancelled_total", "Requests given up by their client.", {{"model", model}})),
+      requests_failed(registry.counter("hearth_request_failed_total", "Requests that ended with a fault of ours.",
+                                       {{"model", model}})),
+      requests_rejected(registry.counter("hearth_request_rejected_total", "Requests refused because all was full.",
+                                         {{"model", model}})),
+      kv_cache_usage(
+          registry.gauge("hearth_kv_cache_usage_perc", "Used part of the KV cache, 0 to 1.", {{"model", model}})),
+      requests_running(registry.gauge("hearth_num_requests_running", "Requests being computed.", {{"model", model}})),
+      requests_waiting(registry.gauge("hearth_num_requests_waiting", "Requests in the queue.", {{"model", model}})) {}
+
+OfHttp::OfHttp(Registry& registry)
+    : connections(registry.gauge("hearth_http_connections", "Open connections.")),
+      accepted(registry.counter("hearth_http_connections_accepted_total", "Connections accepted.")),
+      refused(registry.counter("hearth_http_connections_refused_total", "Connections beyond the limit.")),
+      requests(registry.counter("hearth_http_requests_total", "HTTP requests of any kind.")) {}
+
+void OfHttp::set(const HttpStats& stats) {
+    connections.set(static_cast<double>(stats.connections));
+    accepted.raise_to(stats.accepted);
+    refused.raise_to(stats.refused);
+    requests.raise_to(stats.requests);
+}
+
+}  // namespace hearth::metrics

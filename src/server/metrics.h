@@ -1,5 +1,5 @@
-// Counters, gauges and histograms in the Prometheus text format. All are registered before the first thread starts;
-// after that every update is one or two relaxed atomic operations.
+// Counters, gauges and histograms in the Prometheus text format. Registering one takes a lock, as does the text; every
+// update is one or two relaxed atomic operations.
 #pragma once
 
 #include <atomic>
@@ -7,13 +7,15 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/http_server.h"
 
-namespace hearth {
+namespace hearth::metrics {
 
 class Counter {
 public:
@@ -53,46 +55,47 @@ private:
     std::atomic<double> sum_ = 0;
 };
 
-// The families by name. Names, label names and help are ours (checked); label values are escaped.
-class MetricsRegistry {
-public:
-    Counter& counter(std::string_view name, std::string_view help, std::string_view label = "",
-                     std::string_view label_value = "");
-    Gauge& gauge(std::string_view name, std::string_view help);
-    Histogram& histogram(std::string_view name, std::string_view help, std::vector<double> bounds);
+using Labels = std::vector<std::pair<std::string_view, std::string_view>>;
 
-    std::string text() const;  // content type kMetricsContentType
+// The families by name, each with a series for every set of labels. Names, label names and help are ours (checked);
+// label values are escaped. What it gives out lives as long as it does.
+class Registry {
+public:
+    Counter& counter(std::string_view name, std::string_view help, const Labels& labels = {});
+    Gauge& gauge(std::string_view name, std::string_view help, const Labels& labels = {});
+    Histogram& histogram(std::string_view name, std::string_view help, std::vector<double> bounds,
+                         const Labels& labels = {});
+
+    std::string text() const;  // its content type is kContentType
 
 private:
+    struct Series {
+        std::string labels;  // name="value",... without braces
+        const Counter* counter = nullptr;
+        const Gauge* gauge = nullptr;
+        const Histogram* histogram = nullptr;
+    };
     struct Family {
         std::string name;
         std::string help;
         std::string_view type;
-        struct Series {
-            std::string labels;  // {name="value"} or nothing
-            const Counter* counter = nullptr;
-        };
-        std::vector<Series> counters;
-        const Gauge* gauge = nullptr;
-        const Histogram* histogram = nullptr;
+        std::vector<Series> series;
     };
-    Family& family(std::string_view name, std::string_view help, std::string_view type);
+    void add(std::string_view name, std::string_view help, std::string_view type, const Labels& labels, Series series);
 
+    mutable std::mutex mutex_;
     std::deque<Counter> counters_;  // deques: addresses stay
     std::deque<Gauge> gauges_;
     std::deque<Histogram> histograms_;
     std::vector<Family> families_;
 };
 
-inline constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
+inline constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-// What a Hearth server tells about itself; docs/grafana.json shows all of it.
-struct ServerMetrics {
-    ServerMetrics();
-    void set_http(const HttpStats& stats);  // before each text()
-    std::string text() const { return registry.text(); }
+// What a server tells of one of its models, with the label model="..."; docs/grafana.json shows all of it.
+struct OfModel {
+    OfModel(Registry& registry, std::string_view model);
 
-    MetricsRegistry registry;
     Histogram& time_to_first_token_seconds;
     Histogram& inter_token_latency_seconds;
     Histogram& request_queue_time_seconds;
@@ -111,10 +114,17 @@ struct ServerMetrics {
     Gauge& kv_cache_usage;       // 0 to 1
     Gauge& requests_running;
     Gauge& requests_waiting;
-    Gauge& http_connections;
-    Counter& http_accepted;
-    Counter& http_refused;
-    Counter& http_requests;
 };
 
-}  // namespace hearth
+// And of its connections.
+struct OfHttp {
+    explicit OfHttp(Registry& registry);
+    void set(const HttpStats& stats);  // before each text()
+
+    Gauge& connections;
+    Counter& accepted;
+    Counter& refused;
+    Counter& requests;
+};
+
+}  // namespace hearth::metrics

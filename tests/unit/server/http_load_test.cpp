@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/rng.h"
 #include "unit/server/raw_client.h"
 
 namespace hearth::http_test {
@@ -69,6 +71,38 @@ TEST(HttpLoad, SlowSendersAreClosedWhileOthersAreServed) {
     kept.send(get("/"));
     EXPECT_EQ(kept.read_response().status, 200u);
     EXPECT_TRUE(eventually([&] { return running.server->stats().connections == 1; }));
+}
+
+TEST(HttpLoad, SurvivesRandomlyDamagedRequests) {
+    HttpOptions options;
+    options.limits.header_deadline = options.limits.body_deadline = std::chrono::milliseconds(200);
+    const Running running = run_server(options);
+    const std::string good =
+        post("/v1/x", "hello") +
+        "POST /c HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n" +
+        get("/a%20b", "Expect: 100-continue\r\n");
+    std::vector<RawClient> open;
+    for (std::uint64_t round = 0; round < 500; ++round) {
+        std::string bytes = good;
+        for (std::uint64_t draw = 0; draw < 1 + round % 5; ++draw) {
+            bytes += "\n";  // never empty
+            const std::size_t at = random_bits(round, draw, 0) % bytes.size();
+            switch (random_bits(round, draw, 1) % 4) {
+                case 0: bytes[at] = static_cast<char>(random_bits(round, draw, 2)); break;
+                case 1: bytes.erase(at, random_bits(round, draw, 2) % 20); break;
+                case 2: bytes.insert(at, bytes.substr(random_bits(round, draw, 2) % bytes.size(), 30)); break;
+                default: bytes.resize(at + 1);
+            }
+        }
+        open.push_back(running.client());
+        open.back().send(bytes);
+        if (round % 3 == 0) open.back().close();
+        if (round % 3 == 1) open.back().finish_sending();
+        if (open.size() == 50) open.clear();
+        ASSERT_EQ(running.ask(get("/")).status, 200u) << bytes;
+    }
+    open.clear();
+    EXPECT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
 }
 
 // In a process of its own with 256 descriptors; says its port, then serves until its input ends.

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <sstream>
@@ -11,7 +13,9 @@
 #include <thread>
 #include <vector>
 
-namespace hearth {
+#include "base/json.h"
+
+namespace hearth::metrics {
 namespace {
 
 struct Exposition {
@@ -102,27 +106,48 @@ Exposition check(const std::string& text) {
 }
 
 TEST(Metrics, TheTextOfAServerIsValid) {
-    ServerMetrics metrics;
-    metrics.prompt_tokens.add(42);
-    metrics.kv_cache_usage.set(0.25);
-    metrics.time_to_first_token_seconds.observe(0.03);
-    metrics.finished_length.add();
+    Registry registry;
+    OfModel model(registry, "tiny");
+    OfModel other(registry, "other");
+    OfHttp http(registry);
+    model.prompt_tokens.add(42);
+    other.prompt_tokens.add(7);
+    model.kv_cache_usage.set(0.25);
+    model.time_to_first_token_seconds.observe(0.03);
+    model.finished_length.add();
     HttpStats stats;
     stats.connections = 3;
     stats.accepted = 10;
-    metrics.set_http(stats);
-    const Exposition read = check(metrics.text());
+    http.set(stats);
+    const Exposition read = check(registry.text());
     EXPECT_EQ(read.fault, "");
-    EXPECT_EQ(read.samples.at("hearth_prompt_tokens_total"), 42);
-    EXPECT_EQ(read.samples.at("hearth_kv_cache_usage_perc"), 0.25);
-    EXPECT_EQ(read.samples.at("hearth_request_success_total{finished_reason=\"length\"}"), 1);
-    EXPECT_EQ(read.samples.at("hearth_request_success_total{finished_reason=\"stop\"}"), 0);
-    EXPECT_EQ(read.samples.at("hearth_time_to_first_token_seconds_bucket{le=\"0.02\"}"), 0);
-    EXPECT_EQ(read.samples.at("hearth_time_to_first_token_seconds_bucket{le=\"0.04\"}"), 1);
-    EXPECT_EQ(read.samples.at("hearth_time_to_first_token_seconds_bucket{le=\"+Inf\"}"), 1);
-    EXPECT_EQ(read.samples.at("hearth_time_to_first_token_seconds_count"), 1);
+    EXPECT_EQ(read.samples.at("hearth_prompt_tokens_total{model=\"tiny\"}"), 42);
+    EXPECT_EQ(read.samples.at("hearth_prompt_tokens_total{model=\"other\"}"), 7);
+    EXPECT_EQ(read.samples.at("hearth_kv_cache_usage_perc{model=\"tiny\"}"), 0.25);
+    EXPECT_EQ(read.samples.at("hearth_request_success_total{model=\"tiny\",finished_reason=\"length\"}"), 1);
+    EXPECT_EQ(read.samples.at("hearth_request_success_total{model=\"tiny\",finished_reason=\"stop\"}"), 0);
+    EXPECT_EQ(read.samples.at("hearth_time_to_first_token_seconds_bucket{model=\"tiny\",le=\"0.02\"}"), 0);
+    EXPECT_EQ(read.samples.at("hearth_time_to_first_token_seconds_bucket{model=\"tiny\",le=\"0.04\"}"), 1);
+    EXPECT_EQ(read.samples.at("hearth_time_to_first_token_seconds_bucket{model=\"tiny\",le=\"+Inf\"}"), 1);
+    EXPECT_EQ(read.samples.at("hearth_time_to_first_token_seconds_count{model=\"tiny\"}"), 1);
     EXPECT_EQ(read.samples.at("hearth_http_connections"), 3);
     EXPECT_EQ(read.samples.at("hearth_http_connections_accepted_total"), 10);
+}
+
+TEST(Metrics, TheDashboardShowsEveryFamilyAndNoOther) {
+    Registry registry;
+    const OfModel model(registry, "tiny");
+    const OfHttp http(registry);
+    const Exposition read = check(registry.text());
+    std::ifstream file(std::string(HEARTH_SOURCE_DIR) + "/docs/grafana.json");
+    const std::string dashboard{std::istreambuf_iterator<char>(file), {}};
+    ASSERT_TRUE(Json::parse(dashboard).ok());
+    for (const auto& [name, type] : read.types) EXPECT_NE(dashboard.find(name), std::string::npos) << name;
+    const std::string name_letters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    for (std::size_t at = 0; (at = dashboard.find("hearth_", at)) != std::string::npos; ++at) {
+        const std::string name = dashboard.substr(at, dashboard.find_first_not_of(name_letters, at) - at);
+        EXPECT_NE(family_of(read, name), "") << name;
+    }
 }
 
 TEST(Metrics, TheCheckerCanFail) {
@@ -167,8 +192,8 @@ TEST(Metrics, NothingIsLostBetweenThreads) {
 }
 
 TEST(Metrics, LabelValuesAreEscaped) {
-    MetricsRegistry registry;
-    registry.counter("odd_total", "Odd.", "value", "a\"b\\c\nd").add(7);
+    Registry registry;
+    registry.counter("odd_total", "Odd.", {{"value", "a\"b\\c\nd"}}).add(7);
     const std::string text = registry.text();
     EXPECT_NE(text.find("odd_total{value=\"a\\\"b\\\\c\\nd\"} 7\n"), std::string::npos);
     EXPECT_EQ(check(text).fault, "");
@@ -182,4 +207,4 @@ TEST(Metrics, WhatIsCountedElsewhereNeverGoesBack) {
 }
 
 }  // namespace
-}  // namespace hearth
+}  // namespace hearth::metrics
