@@ -21,10 +21,10 @@ private:
     std::size_t first_;
 };
 
-AnswerJob::AnswerJob(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<ServedModel> model,
+AnswerJob::AnswerJob(std::shared_ptr<HttpExchange> exchange, ServedModel* model,
                      std::unique_ptr<Reply> reply, OnReport on_report)
     : exchange_(std::move(exchange)),
-      model_(std::move(model)),
+      model_(model),
       reply_(std::move(reply)),
       on_report_(std::move(on_report)) {
     report_.model = model_->name;

@@ -39,7 +39,7 @@ struct AnswerReport {
 class AnswerJob : public std::enable_shared_from_this<AnswerJob> {
 public:
     using OnReport = std::function<void(const AnswerReport&)>;
-    AnswerJob(std::shared_ptr<HttpExchange> exchange, std::shared_ptr<ServedModel> model, std::unique_ptr<Reply> reply,
+    AnswerJob(std::shared_ptr<HttpExchange> exchange, ServedModel* model, std::unique_ptr<Reply> reply,
               OnReport on_report);
 
     // Submits all requests; choices are numbered through. Their sinks are set here.
@@ -57,7 +57,7 @@ private:
     void for_each_id(const std::function<void(AnswerId)>& act);
 
     std::shared_ptr<HttpExchange> exchange_;
-    std::shared_ptr<ServedModel> model_;
+    ServedModel* model_;
     std::unique_ptr<Reply> reply_;
     OnReport on_report_;
 

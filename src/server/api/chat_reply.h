@@ -30,7 +30,7 @@ struct ChatChoice {
 
 struct ChatReplySetup {
     std::shared_ptr<HttpExchange> exchange;
-    std::shared_ptr<ServedModel> model;
+    ServedModel* model;
     AnswerSpec spec;
     ToolUse tools;
     std::size_t prompt_tokens = 0;

@@ -82,7 +82,7 @@ void ModelList::load(Slot& slot) {
     }
     OnStep on_step = on_step_;
     const std::string name = slot.spec.name;
-    auto model = std::make_shared<ServedModel>(slot.spec, std::move(engine).value(), options_,
+    auto model = std::make_unique<ServedModel>(slot.spec, std::move(engine).value(), options_,
                                                [on_step, name](const StepReport& report) {
                                                    if (on_step) on_step(name, report);
                                                });
@@ -92,10 +92,10 @@ void ModelList::load(Slot& slot) {
     slot.state = LoadState::Ready;
 }
 
-std::shared_ptr<ServedModel> ModelList::find(std::string_view name) const {
+ServedModel* ModelList::find(std::string_view name) const {
     const std::scoped_lock lock(mutex_);
     for (const std::unique_ptr<Slot>& slot : slots_) {
-        if (name.empty() || slot->spec.name == name) return slot->model;
+        if (name.empty() || slot->spec.name == name) return slot->model.get();
     }
     return nullptr;
 }
@@ -109,11 +109,11 @@ std::vector<ModelStatus> ModelList::status() const {
     return all;
 }
 
-std::vector<std::shared_ptr<ServedModel>> ModelList::ready() const {
+std::vector<ServedModel*> ModelList::ready() const {
     const std::scoped_lock lock(mutex_);
-    std::vector<std::shared_ptr<ServedModel>> all;
+    std::vector<ServedModel*> all;
     for (const std::unique_ptr<Slot>& slot : slots_) {
-        if (slot->model != nullptr) all.push_back(slot->model);
+        if (slot->model != nullptr) all.push_back(slot->model.get());
     }
     return all;
 }

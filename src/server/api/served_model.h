@@ -1,4 +1,5 @@
-// The models a server offers: loaded one after the other in the background, found by name.
+// The models a server offers: loaded one after the other in the background, found by name. Once loaded a model stays
+// until the list ends, so pointers to it are good for as long as there are requests.
 #pragma once
 
 #include <atomic>
@@ -56,9 +57,9 @@ public:
 
     void load_in_background();
     // The model of that name when it is ready; empty name: the first. `status` tells otherwise why not.
-    std::shared_ptr<ServedModel> find(std::string_view name) const;
+    ServedModel* find(std::string_view name) const;
     std::vector<ModelStatus> status() const;
-    std::vector<std::shared_ptr<ServedModel>> ready() const;
+    std::vector<ServedModel*> ready() const;
     bool settled() const;  // each is ready or has failed
     std::int64_t created() const { return created_; }
 
@@ -68,7 +69,7 @@ private:
         std::atomic<LoadState> state{LoadState::Waiting};
         std::atomic<double> progress{0};
         std::string error;                   // guarded by mutex_
-        std::shared_ptr<ServedModel> model;  // guarded by mutex_
+        std::unique_ptr<ServedModel> model;  // guarded by mutex_; stays
     };
     void load(Slot& slot);
 
