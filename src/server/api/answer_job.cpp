@@ -21,12 +21,9 @@ private:
     std::size_t first_;
 };
 
-AnswerJob::AnswerJob(std::shared_ptr<HttpExchange> exchange, ServedModel* model,
-                     std::unique_ptr<Reply> reply, OnReport on_report)
-    : exchange_(std::move(exchange)),
-      model_(model),
-      reply_(std::move(reply)),
-      on_report_(std::move(on_report)) {
+AnswerJob::AnswerJob(std::shared_ptr<HttpExchange> exchange, ServedModel* model, std::unique_ptr<Reply> reply,
+                     OnReport on_report)
+    : exchange_(std::move(exchange)), model_(model), reply_(std::move(reply)), on_report_(std::move(on_report)) {
     report_.model = model_->name;
 }
 

@@ -15,9 +15,9 @@ namespace hearth {
 
 struct ApiOptions {
     std::string version;
-    std::size_t workers = 2;         // threads for templates, tokenising, grammars
-    std::size_t worker_queue = 256;  // requests waiting for one; more are refused with 429
-    std::size_t trees = 64;          // kept at most; the one not used for the longest goes
+    std::size_t workers = 2;               // threads for templates, tokenising, grammars
+    std::size_t worker_queue = 256;        // requests waiting for one; more are refused with 429
+    std::size_t trees = 64;                // kept at most; the one not used for the longest goes
     std::chrono::seconds tree_life{3600};  // without use
     SchedulerOptions scheduler;
 };

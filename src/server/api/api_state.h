@@ -27,7 +27,7 @@ struct Api::Impl {
     ServerMetrics metrics;
     std::function<HttpStats()> http_stats;
     std::atomic<bool> draining{false};
-    TreeStore trees;    // before the models: their schedulers end first, then the sequences of the trees
+    TreeStore trees;  // before the models: their schedulers end first, then the sequences of the trees
     ModelList models;
     WorkerPool workers;  // ends first
 };

@@ -108,7 +108,8 @@ Json::Array read_chat_messages(const Json::Array& messages, const std::string& p
         const std::optional<std::string> role =
             message.choice("role", {"system", "developer", "user", "assistant", "tool"});
         if (!role) message.fault("role", "is missing");
-        Json::Object object{{"role", template_role(role.value_or(""))}};
+        Json::Object object;
+        object.emplace_back("role", template_role(role.value_or("")));
         const Json* content = message.take("content");
         const Json::Array* calls = message.array("tool_calls", kToolLimit);
         if (content == nullptr && calls == nullptr && role != "assistant") message.fault("content", "is missing");

@@ -70,12 +70,9 @@ void post_chat_completions(ApiCall& call) {
     fields.unsupported("function_call", "is obsolete: use tool_choice");
     fields.unsupported("audio", "only text is supported");
     fields.unsupported("web_search_options", "there is no web search here");
-    const Json* format = fields.take("response_format");
-    const Json* grammar = fields.take("grammar");
+    fields.ignore({"response_format", "grammar"});
     fields.finish();
     if (call.refused()) return;  // before grammars are compiled
-    static_cast<void>(format);
-    static_cast<void>(grammar);
     read_response_format(fields, spec);
     force_call(*model, tools, spec, "response_format or grammar", call.faults);
     if (call.refused()) return;
@@ -84,8 +81,7 @@ void post_chat_completions(ApiCall& call) {
     const std::size_t length = prompt.size();
     std::vector<AnswerRequest> requests;
     requests.push_back(make_request(spec, std::move(prompt), call.request.key_scope));
-    start_job(call, *model,
-              make_openai_chat_reply(make_setup(call, *model, std::move(spec), std::move(tools), length)),
+    start_job(call, *model, make_openai_chat_reply(make_setup(call, *model, std::move(spec), std::move(tools), length)),
               std::move(requests));
 }
 

@@ -32,7 +32,8 @@ std::vector<std::vector<TokenId>> read_prompts(Fields& fields, const ServedModel
         } else {
             fields.faults().field(path, "must be a string or an array of token ids");
         }
-        if (fields.ok() && prompts.back().empty()) fields.faults().field(path, "is empty: there is nothing to continue");
+        if (fields.ok() && prompts.back().empty())
+            fields.faults().field(path, "is empty: there is nothing to continue");
         if (fields.ok()) check_length(model, prompts.back().size(), path, fields.faults());
     };
     const Json::Array* list = value->as_array();
@@ -114,10 +115,9 @@ void post_tokenize(ApiCall& call) {
     if (given != nullptr) messages = read_chat_messages(*given, "messages", call.faults);
     if (call.refused()) return;
     const Tokenizer& tokenizer = model->tokenizer();
-    const std::vector<TokenId> tokens =
-        text ? tokenizer.encode(*text, add_special ? AddSpecial::Yes : AddSpecial::No,
-                                parse_special ? ParseSpecial::Yes : ParseSpecial::No)
-             : encode_chat(*model, messages, tools, "messages", call.faults);
+    const std::vector<TokenId> tokens = text ? tokenizer.encode(*text, add_special ? AddSpecial::Yes : AddSpecial::No,
+                                                                parse_special ? ParseSpecial::Yes : ParseSpecial::No)
+                                             : encode_chat(*model, messages, tools, "messages", call.faults);
     if (call.refused()) return;
     Json::Object reply{{"model", model->name},
                        {"count", std::uint64_t{tokens.size()}},

@@ -27,12 +27,11 @@ struct TreeTask {
             }
         });
         if (!there) return gone();
-        respond_json(*exchange, 200,
-                     Json::Object{{"object", "list"}, {"tree", tree}, {"data", Json(std::move(made))}});
+        respond_json(*exchange, 200, Json::Object{{"object", "list"}, {"tree", tree}, {"data", Json(std::move(made))}});
     }
 };
 
-// A node as the request names it, copied out; its sequence is only to be touched on the scheduler's thread.
+// A node as the request names it, copied out without its sequence, which only the scheduler's thread may touch.
 struct NodeView {
     ServedModel* model = nullptr;
     TreeNode node;
@@ -46,7 +45,10 @@ std::optional<NodeView> find_node(ApiCall& call, Fields& fields, std::string_vie
     const bool there = call.api.trees.with(call.ids[0], call.request.key_scope, [&](Tree& tree) {
         size = tree.nodes.size();
         const std::size_t id = wanted ? static_cast<std::size_t>(*wanted) : 0;
-        if (const TreeNode* node = tree.find(id)) view = NodeView{tree.model, *node, tree.has_children(id)};
+        if (const TreeNode* node = tree.find(id)) {
+            view = NodeView{tree.model, *node, tree.has_children(id)};
+            view->node.sequence = nullptr;
+        }
     });
     if (!there) {
         call.faults.add({404, "tree '" + call.ids[0].substr(0, 64) + "' does not exist", "tree", "tree_not_found"});
@@ -135,10 +137,26 @@ private:
     bool logprobs_;
 };
 
-// On the scheduler's thread: a branch of the node that ends behind `length` tokens, as a node of its own.
-Result<TreeNode> branch(const NodeView& view, std::size_t length) {
-    TreeNode made;
-    made.sequence = std::make_shared<Sequence>(TRY(view.node.sequence->fork(Time{static_cast<std::uint32_t>(length)})));
+// On the scheduler's thread: a branch of the node that ends behind `length` tokens. Nothing: the node has gone, and the
+// request was answered so.
+std::shared_ptr<Sequence> branch(const TreeTask& task, const NodeView& view, std::size_t length) {
+    std::shared_ptr<Sequence> made;
+    std::optional<Error> error;
+    const bool there = task.api.trees.with(task.tree, task.scope, [&](Tree& tree) {
+        const TreeNode* node = tree.find(view.node.id);
+        if (node == nullptr || node->end() < length) {
+            error = Error{ErrorCode::Usage, "the node has changed meanwhile"};
+            return;
+        }
+        Result<Sequence> forked = node->sequence->fork(Time{static_cast<std::uint32_t>(length)});
+        if (forked.ok()) {
+            made = std::make_shared<Sequence>(std::move(forked).value());
+        } else {
+            error = forked.error();
+        }
+    });
+    if (!there) task.gone();
+    if (error) task.refuse(*error);
     return made;
 }
 
@@ -167,9 +185,9 @@ void sample_nodes(ApiCall& call, NodeView view, AnswerSpec spec, std::vector<Tok
                           .slow = [] {},
                           .caught_up = [] {}});
     model->scheduler.run_between_steps([task, model, view = std::move(view), request, gone]() mutable {
-        Result<TreeNode> made = branch(view, view.node.end());
-        if (!made.ok()) return task.refuse(made.error());
-        request->from = std::move(*made->sequence);
+        const std::shared_ptr<Sequence> made = branch(task, view, view.node.end());
+        if (made == nullptr) return;
+        request->from = std::move(*made);
         const Result<AnswerId> id = model->scheduler.submit(std::move(*request));
         if (!id.ok()) return task.refuse(id.error());
         bool cancel = false;
@@ -179,7 +197,6 @@ void sample_nodes(ApiCall& call, NodeView view, AnswerSpec spec, std::vector<Tok
             cancel = gone->gone;
         }
         if (cancel) model->scheduler.cancel(id.value());
-        view.node.sequence.reset();
     });
 }
 
@@ -208,7 +225,8 @@ void post_trees(ApiCall& call) {
     TreeTask task{call.api, call.exchange, tree->id, tree->scope};
     model->scheduler.run_between_steps([task, model, tree] {
         auto sequence = std::make_shared<Sequence>(model->engine, std::make_shared<const SamplingOptions>());
-        if (const Status added = sequence->append(tree->nodes[0].tokens); !added.ok()) return task.refuse(added.error());
+        if (const Status added = sequence->append(tree->nodes[0].tokens); !added.ok())
+            return task.refuse(added.error());
         tree->nodes[0].sequence = std::move(sequence);
         const Json description = tree->describe();
         task.api.trees.add(std::move(*tree));
@@ -223,8 +241,8 @@ void get_trees(ApiCall& call) {
 
 void get_tree(ApiCall& call) {
     Json description;
-    const bool there = call.api.trees.with(call.ids[0], call.request.key_scope,
-                                           [&](Tree& tree) { description = tree.describe(); });
+    const bool there =
+        call.api.trees.with(call.ids[0], call.request.key_scope, [&](Tree& tree) { description = tree.describe(); });
     if (!there) {
         call.faults.add({404, "tree '" + call.ids[0].substr(0, 64) + "' does not exist", "tree", "tree_not_found"});
     }
@@ -267,23 +285,22 @@ void post_tree_nodes(ApiCall& call) {
     if (sample != nullptr) return sample_nodes(call, std::move(*view), std::move(spec), {});
     ServedModel* model = view->model;
     TreeTask task{call.api, call.exchange, call.ids[0], call.request.key_scope};
-    model->scheduler.run_between_steps(
-        [task, model, view = std::move(*view), appended = std::move(*tokens)]() mutable {
-            Result<TreeNode> made = branch(view, view.node.end());
-            if (!made.ok()) return task.refuse(made.error());
-            TreeNode node = std::move(made).value();
-            if (const Status added_all = node.sequence->append(appended); !added_all.ok()) {
-                return task.refuse(added_all.error());
-            }
-            node.parent = view.node.id;
-            node.kind = "append";
-            node.base = view.node.end();
-            node.tokens = std::move(appended);
-            node.text = text_between(model->tokenizer(), node.sequence->tokens(), node.base);
-            std::vector<TreeNode> nodes;
-            nodes.push_back(std::move(node));
-            task.add(std::move(nodes));
-        });
+    model->scheduler.run_between_steps([task, model, view = std::move(*view), appended = std::move(*tokens)]() mutable {
+        TreeNode node;
+        node.sequence = branch(task, view, view.node.end());
+        if (node.sequence == nullptr) return;
+        if (const Status added_all = node.sequence->append(appended); !added_all.ok()) {
+            return task.refuse(added_all.error());
+        }
+        node.parent = view.node.id;
+        node.kind = "append";
+        node.base = view.node.end();
+        node.tokens = std::move(appended);
+        node.text = text_between(model->tokenizer(), node.sequence->tokens(), node.base);
+        std::vector<TreeNode> nodes;
+        nodes.push_back(std::move(node));
+        task.add(std::move(nodes));
+    });
 }
 
 void post_tree_fork(ApiCall& call) {
@@ -298,9 +315,9 @@ void post_tree_fork(ApiCall& call) {
     ServedModel* model = view->model;
     TreeTask task{call.api, call.exchange, call.ids[0], call.request.key_scope};
     model->scheduler.run_between_steps([task, model, view = std::move(*view), keep]() mutable {
-        Result<TreeNode> made = branch(view, view.node.base + keep);
-        if (!made.ok()) return task.refuse(made.error());
-        TreeNode node = std::move(made).value();
+        TreeNode node;
+        node.sequence = branch(task, view, view.node.base + keep);
+        if (node.sequence == nullptr) return;
         node.parent = view.node.parent;
         node.kind = "fork";
         node.base = view.node.base;

@@ -45,11 +45,8 @@ Json Tree::describe(const TreeNode& node) const {
 Json Tree::describe() const {
     Json::Array list;
     for (const TreeNode& node : nodes) list.push_back(describe(node));
-    return Json::Object{{"id", id},
-                        {"object", "tree"},
-                        {"model", model->name},
-                        {"created", created},
-                        {"nodes", Json(std::move(list))}};
+    return Json::Object{
+        {"id", id}, {"object", "tree"}, {"model", model->name}, {"created", created}, {"nodes", Json(std::move(list))}};
 }
 
 void TreeStore::drop(Trees::iterator tree) {
@@ -94,8 +91,8 @@ void TreeStore::add(Tree tree) {
 bool TreeStore::with(const std::string& id, const std::string& scope, const std::function<void(Tree&)>& act) {
     const std::scoped_lock lock(mutex_);
     expire();
-    const auto found =
-        std::find_if(trees_.begin(), trees_.end(), [&](const Tree& tree) { return tree.id == id && tree.scope == scope; });
+    const auto found = std::find_if(trees_.begin(), trees_.end(),
+                                    [&](const Tree& tree) { return tree.id == id && tree.scope == scope; });
     if (found == trees_.end()) return false;
     found->used = std::chrono::steady_clock::now();
     trees_.splice(trees_.begin(), trees_, found);
@@ -106,8 +103,8 @@ bool TreeStore::with(const std::string& id, const std::string& scope, const std:
 
 bool TreeStore::remove(const std::string& id, const std::string& scope) {
     const std::scoped_lock lock(mutex_);
-    const auto found =
-        std::find_if(trees_.begin(), trees_.end(), [&](const Tree& tree) { return tree.id == id && tree.scope == scope; });
+    const auto found = std::find_if(trees_.begin(), trees_.end(),
+                                    [&](const Tree& tree) { return tree.id == id && tree.scope == scope; });
     if (found == trees_.end()) return false;
     drop(found);
     return true;
