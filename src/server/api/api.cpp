@@ -104,8 +104,8 @@ bool Api::settled() const {
 std::vector<ServedModel*> Api::ready() const {
     return impl_->models.ready();
 }
-void Api::set_http_stats(std::function<HttpStats()> stats) {
-    impl_->http_stats = std::move(stats);
+void Api::watch_server(const HttpServer& server) {
+    impl_->server = &server;
 }
 
 void Api::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {

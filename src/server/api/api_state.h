@@ -25,7 +25,7 @@ struct Api::Impl {
 
     ApiOptions options;
     ServerMetrics metrics;
-    std::function<HttpStats()> http_stats;
+    std::atomic<const HttpServer*> server{nullptr};
     std::atomic<bool> draining{false};
     TreeStore trees;  // before the models: their schedulers end first, then the sequences of the trees
     ModelList models;

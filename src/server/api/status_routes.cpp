@@ -65,8 +65,8 @@ void get_metrics(ApiCall& call) {
     std::vector<std::pair<std::string, SchedulerStats>> models;
     for (const ServedModel* model : call.api.models.ready()) models.emplace_back(model->name, model->scheduler.stats());
     std::string text = call.api.metrics.text(models);
-    if (call.api.http_stats) {
-        const HttpStats stats = call.api.http_stats();
+    if (const HttpServer* server = call.api.server) {
+        const HttpStats stats = server->stats();
         text += "# TYPE hearth_http_connections gauge\nhearth_http_connections " + std::to_string(stats.connections) +
                 "\n# TYPE hearth_http_accepted_total counter\nhearth_http_accepted_total " +
                 std::to_string(stats.accepted) +
