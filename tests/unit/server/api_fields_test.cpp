@@ -1,8 +1,7 @@
-#include "server/api/fields.h"
-
 #include <gtest/gtest.h>
 
 #include "server/api/answer_fields.h"
+#include "server/api/fields.h"
 #include "unit/text/tiny_vocabulary.h"
 
 namespace hearth {
@@ -54,8 +53,7 @@ TEST(ApiFields, FaultsNameTheFieldAndTheRange) {
         {R"({"stop": [""]})", "stop|stop: each must be a string of 1 to 1024 bytes"},
         {R"({"logit_bias": {"999999": 1}})", "logit_bias|logit_bias: '999999' is not a token id between 0 and 255"},
         {R"({"logit_bias": {"-1": 1}})", "logit_bias|logit_bias: '-1' is not a token id between 0 and 255"},
-        {R"({"logit_bias": {"1": 101}})",
-         "logit_bias.1|logit_bias.1: must be a number between -100 and 100, not 101"},
+        {R"({"logit_bias": {"1": 101}})", "logit_bias.1|logit_bias.1: must be a number between -100 and 100, not 101"},
         {R"({"logit_bias": []})", "logit_bias|logit_bias: must be an object, not an array"},
         {R"({"temprature": 1})", "temprature|temprature: unknown field"},
         {R"({"seed": 1, "seed": 2})", "seed|seed: is given twice"},

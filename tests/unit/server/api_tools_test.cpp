@@ -1,8 +1,7 @@
-#include "server/api/tools.h"
-
 #include <gtest/gtest.h>
 
 #include "server/api/chat_messages.h"
+#include "server/api/tools.h"
 
 namespace hearth {
 namespace {
@@ -89,8 +88,11 @@ TEST(ToolFormat, IsChosenByWhatTheTemplateMentions) {
 ToolUse two_tools() {
     ToolUse use;
     use.mode = ToolMode::Required;
-    use.tools = {{"add", "adds", Json::parse(R"({"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}},
-        "required": ["a"], "$defs": {"n": {"type": "integer"}}})").value(), "tools[0].function.parameters"},
+    use.tools = {{"add", "adds",
+                  Json::parse(R"({"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}},
+        "required": ["a"], "$defs": {"n": {"type": "integer"}}})")
+                      .value(),
+                  "tools[0].function.parameters"},
                  {"get_time", "", Json(), "tools[1].function.parameters"}};
     return use;
 }
