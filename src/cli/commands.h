@@ -38,6 +38,7 @@ extern const Command kQuantizeCommand;
 extern const Command kRunCommand;
 extern const Command kServeCommand;
 extern const Command kTokenizeCommand;
+extern const Command kTopCommand;
 extern const Command kVersionCommand;
 extern const Command kVmCommand;
 

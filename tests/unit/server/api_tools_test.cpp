@@ -64,6 +64,8 @@ TEST(ToolCallParser, FindsCallsHoweverTheAnswerIsCut) {
          "<add({})><get_time({})>"},
         {kHermes, "", ""},
         {kHermes, "[1, 2]", "[1, 2]"},
+        {kHermes, "so: <tool_call>\n", "so: <tool_call>\n"},
+        {kHermes, " [ ", " [ "},
     };
     for (const Case& one : kCases) {
         for (std::size_t piece = 1; piece <= one.answer.size() + 1; ++piece) {
