@@ -41,6 +41,8 @@ function layOut(conversation) {
     return { rows, rowOf };
 }
 
+const kind = (node, active) => `${node.role === "user" ? "user" : "answer"} ${active.has(node.id) ? "on" : "off"}`;
+
 function draw() {
     const { conversation } = state;
     const { rows, rowOf } = layOut(conversation);
@@ -66,14 +68,14 @@ function draw() {
         (active.has(node.id) ? bright : quiet).push(svg("path", { d, class: active.has(node.id) ? "on" : "off" }));
     });
     const dots = rows.map(({ node, lane }, row) => svg("circle", {
-        cx: x(lane), cy: y(row), r: node.role === "user" ? 3.5 : 4.5, class: `${node.role === "user" ? "user" : "model"} ${active.has(node.id) ? "on" : "off"}` }));
+        cx: x(lane), cy: y(row), r: node.role === "user" ? 3.5 : 4.5, class: kind(node, active) }));
     const picture = svg("svg", { class: "branch-lines", width, height: rows.length * rowHeight, "aria-hidden": "true" }, ...quiet, ...bright, ...dots);
     const last = path.at(-1);
     const list = element("ol", { class: "branch-rows" }, ...rows.map(({ node, lane }) => {
         const button = element("button", {
-            type: "button", class: `branch-row ${node.role === "user" ? "user" : "model"} ${active.has(node.id) ? "on" : "off"}`,
+            type: "button", class: `branch-row ${kind(node, active)}`,
             "aria-current": node === last ? "true" : null, title: snippet(node.text, 300), onclick: () => go(node) },
-            element("span", {}, snippet(node.text, 80) || (node.state === "failed" ? "no answer" : "…")));
+            element("span", {}, snippet(plainWords(node.text), 80) || (node.state === "failed" ? "no answer" : "…")));
         button.style.paddingInlineStart = `${x(lane) + 12}px`;
         return element("li", {}, button);
     }));
@@ -81,6 +83,11 @@ function draw() {
     container.replaceChildren(
         element("p", { class: "hint" }, `${rows.length} messages, ${forks === 0 ? "no fork yet" : `${forks + 1} branches`}. What branches share is computed once.`),
         element("div", { class: "branch-map" }, picture, list));
+}
+
+// A hint of the text, without the marks of Markdown.
+function plainWords(text) {
+    return text.slice(0, 400).replace(/<\/?think>/g, "").replace(/[*_`#>|~]+/g, "");
 }
 
 function go(node) {

@@ -6,15 +6,15 @@ const height = 64;
 
 export class Plot {
     // format: number -> words. top: the scale's fixed end, or null to follow the data (never below `least`).
-    constructor({ label, help, format, top = null, least = 1, length = 120 }) {
+    constructor({ label, help, format, top = null, least = 1, length = 60, hold = false }) {
         this.format = format;
         this.top = top;
         this.least = least;
         this.length = length;
+        this.hold = hold;
         this.values = [];
         this.area = svg("path", { class: "plot-area" });
         this.line = svg("path", { class: "plot-line" });
-        this.mark = svg("circle", { class: "plot-mark", r: 3, visibility: "hidden" });
         this.reading = element("span", { class: "plot-value" }, "–");
         this.scale = element("span", { class: "plot-scale" });
         this.picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -28,8 +28,9 @@ export class Plot {
             element("div", { class: "plot-top" }, element("h3", { title: help }, label), this.reading), this.canvas);
     }
 
-    // null: nothing is known for this moment, a gap in the line.
+    // null: nothing is known for this moment: a gap in the line, or what was known last where that still holds.
     push(value) {
+        if (value === null && this.hold) value = this.values.at(-1) ?? null;
         this.values.push(value);
         if (this.values.length > this.length) this.values.shift();
         this.draw();

@@ -142,10 +142,11 @@ function view(conversation, node) {
             actions.append(copyButton("Copy", () => node.text), iconButton("edit", "Edit into a new branch", () => edit(conversation, node)));
             foot.replaceChildren(...[actions, arrows].filter(Boolean));
         } else {
-            actions.append(copyButton("Copy the answer", () => node.text),
-                iconButton("again", "Answer again, as a new branch", () => answer(conversation, node.parent)),
-                iconButton("edit", "Edit the answer into a new branch", () => edit(conversation, node)));
-            foot.replaceChildren(...[arrows, actions, statistics(node)].filter(Boolean));
+            const again = iconButton("again", "Answer again, as a new branch", () => answer(conversation, node.parent));
+            // Nothing came: the note above has the one button that makes sense.
+            if (node.text) actions.append(copyButton("Copy the answer", () => node.text), again, iconButton("edit", "Edit the answer into a new branch", () => edit(conversation, node)));
+            else if (node.state !== "failed") actions.append(again);
+            foot.replaceChildren(...[arrows, statistics(node), actions].filter(Boolean));
         }
     }
 
@@ -153,7 +154,7 @@ function view(conversation, node) {
         const { tokensPerSecond, answerTokens } = node.stats ?? {};
         const words = answerTokens ? `${answerTokens} tokens${tokensPerSecond ? ` · ${tokensPerSecond.toFixed(1)} tok/s` : ""}` : "";
         let line = foot.querySelector(":scope > .statistics");
-        if (!line || foot.childElementCount > 2) {
+        if (!line || drawnState !== "streaming") {
             line = element("span", { class: "statistics" });
             foot.replaceChildren(...[siblingArrows(conversation, node), line].filter(Boolean));
         }
@@ -237,7 +238,8 @@ function statistics(node) {
     if (stats.firstTokenMs !== undefined) parts.push(`${seconds(stats.firstTokenMs)} to first token`);
     const title = [stats.model, stats.answerTokens !== undefined && `${number(stats.answerTokens)} tokens written`,
         stats.cachedTokens > 0 && `${number(stats.cachedTokens)} tokens of the prompt were already computed`].filter(Boolean).join("\n");
-    return element("span", { class: "statistics", title }, bar, parts.join(" · "));
+    const words = parts.map((part, index) => element("span", {}, index < parts.length - 1 ? `${part} ·` : part));
+    return element("span", { class: "statistics", title }, bar, ...words.flatMap((word, index) => (index === 0 ? [word] : [" ", word])));
 }
 
 function seconds(ms) {
