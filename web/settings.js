@@ -3,7 +3,7 @@
 import { byId, element } from "./dom.js";
 import { emit, on, state } from "./state.js";
 
-// An empty field is not sent at all: the server then uses what the model's file recommends, or its own default.
+// An empty field is not sent at all: the server then chooses.
 const fields = [
     { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, usual: 0.8, slider: true,
         help: "How daring the choice of words is. 0 always takes the likeliest word and gives the same answer every time; above 1 it wanders." },
@@ -22,7 +22,7 @@ const fields = [
 ];
 
 const presets = [
-    { label: "Model's own", title: "What the model's file recommends", values: {} },
+    { label: "Automatic", title: "What the server chooses", values: {} },
     { label: "Exact", title: "Always the likeliest word", values: { temperature: 0 } },
     { label: "Balanced", title: "For most conversations", values: { temperature: 0.7, top_p: 0.95, min_p: 0.05 } },
     { label: "Inventive", title: "For stories and ideas", values: { temperature: 1.1, min_p: 0.08 } },
