@@ -80,25 +80,32 @@ function readMessage(body) {
     return typeof message === "string" && message ? message : null;
 }
 
-// { status: "ok" | "loading" | "error" | ..., progress: 0..1 or null, message }
+// { status: "ok" | "loading" | "failed" | "draining" | ..., progress: 0..1 or null, message }. With several models, ready
+// means that one of them can answer; the progress is that of the one that is being loaded.
 export async function health() {
     const response = await request("health");
-    if (response.status === 401) return { status: "ok", progress: null };
     let body = {};
     try {
         body = await response.json();
     } catch {
         // Some proxies answer in HTML.
     }
-    let progress = Number.isFinite(body.progress) ? body.progress : null;
-    if (progress !== null && progress > 1) progress /= 100;
-    const status = typeof body.status === "string" ? body.status : response.ok ? "ok" : "error";
-    return { status, progress, message: readMessage(body) };
+    const parts = Array.isArray(body.models) ? body.models : [];
+    const loading = parts.find((model) => model.status === "loading") ?? body;
+    const failed = parts.find((model) => typeof model.error === "string");
+    return {
+        status: typeof body.status === "string" ? body.status : response.ok ? "ok" : "failed",
+        ready: parts.some((model) => model.status === "ready"),
+        progress: Number.isFinite(loading.progress) ? loading.progress : null,
+        message: failed?.error ?? readMessage(body),
+    };
 }
 
+// Those that can answer now.
 export async function models() {
     const body = await (await request("v1/models")).json();
-    return Array.isArray(body.data) ? body.data.filter((model) => typeof model?.id === "string") : [];
+    if (!Array.isArray(body.data)) return [];
+    return body.data.filter((model) => typeof model?.id === "string" && (model.status ?? "ready") === "ready");
 }
 
 export async function metricsText(signal) {

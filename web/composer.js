@@ -3,7 +3,7 @@ import { answer, isRunning, stop } from "./answers.js";
 import { announce, byId, element, icon } from "./dom.js";
 import { on, state } from "./state.js";
 import { scrollToEnd } from "./transcript.js";
-import { activeLeaf, addMessage } from "./tree.js";
+import { activeLeaf, activePath, addMessage } from "./tree.js";
 
 const suggestions = [
     "Explain why the sky is blue, as if to a curious child",
@@ -12,6 +12,8 @@ const suggestions = [
     "Write a Python function that finds the primes below n",
 ];
 const text = byId("composer-text");
+const draftName = "hearth.drafts";
+let draftOf = null;  // the conversation the words in the field belong to
 
 function fit() {
     text.style.height = "auto";
@@ -27,12 +29,56 @@ function send() {
         return;
     }
     text.value = "";
+    keepDraft();
     fit();
     drawSend();
     const leaf = activeLeaf(conversation);
     const message = addMessage(conversation, leaf.id, "user", words);
     answer(conversation, message.id);
     scrollToEnd();
+}
+
+// Words that were not sent stay with their conversation, for as long as the tab.
+function drafts() {
+    try {
+        return JSON.parse(sessionStorage.getItem(draftName)) ?? {};
+    } catch {
+        return {};
+    }
+}
+
+function keepDraft() {
+    if (!draftOf) return;
+    const all = drafts();
+    if (text.value) all[draftOf.id] = text.value;
+    else delete all[draftOf.id];
+    try {
+        sessionStorage.setItem(draftName, JSON.stringify(all));
+    } catch {
+        // Then they are lost on reload.
+    }
+}
+
+function showDraft() {
+    if (draftOf === state.conversation) return;
+    draftOf = state.conversation;
+    text.value = drafts()[draftOf.id] ?? "";
+    fit();
+}
+
+// How full the model's memory is; the whole conversation must fit into it.
+function drawContext() {
+    const last = activePath(state.conversation).findLast((node) => Number.isFinite(node.stats?.promptTokens));
+    const limit = state.models.find((model) => model.id === last?.stats.model)?.context_length;
+    const note = byId("dock-note");
+    if (!last || !limit) {
+        note.textContent = "Models make mistakes; check what matters.";
+        note.classList.remove("tight");
+        return;
+    }
+    const used = last.stats.promptTokens + (last.stats.answerTokens ?? 0);
+    note.textContent = `${used.toLocaleString("en")} of ${limit.toLocaleString("en")} tokens of context`;
+    note.classList.toggle("tight", used > limit * 0.85);
 }
 
 function drawSend() {
@@ -49,6 +95,7 @@ export function setUpComposer() {
     text.addEventListener("input", () => {
         fit();
         drawSend();
+        keepDraft();
     });
     text.addEventListener("keydown", (event) => {
         // While an input method composes, Enter belongs to it.
@@ -68,7 +115,9 @@ export function setUpComposer() {
         send();
     } }, words))));
     fit();
-    on("running", drawSend);
-    on("conversation", drawSend);
-    on("server", drawSend);
+    on("conversation", showDraft);
+    for (const event of ["running", "conversation", "server"]) {
+        on(event, drawSend);
+        on(event, drawContext);
+    }
 }

@@ -42,15 +42,18 @@ async function watch() {
         let wait = awayEveryMs;
         try {
             const now = await health();
-            if (now.status === "loading" || now.status === "starting") {
+            if (now.status === "loading" && !now.ready) {
                 setServer("loading", now.message, now.progress);
                 wait = loadingEveryMs;
-            } else if (now.status === "error" || now.status === "failed") {
-                setServer("away", now.message ?? "The server could not load the model.");
+            } else if (now.status === "failed") {
+                setServer("away", `The server could not load the model. ${now.message ?? ""}`.trim());
+            } else if (now.status === "draining") {
+                setServer("away", "The server is shutting down.");
             } else {
                 state.models = await models();
                 setServer("ok");
-                return;
+                // The other models appear in the list as they become ready.
+                if (now.status !== "loading") return;
             }
         } catch (error) {
             if (error.kind === "key") {

@@ -39,11 +39,15 @@ function flush() {
 // --- scrolling: stays at the end while the reader is there, and leaves them alone when they are not ---
 
 let sticky = true;
+let lastTop = 0;
 
 function showJump() {
     const { scrollHeight, scrollTop, clientHeight } = scroller();
     const distance = scrollHeight - scrollTop - clientHeight;
-    sticky = distance < 48;
+    // The slightest move upwards lets go: a slow finger must be able to leave a growing answer.
+    if (scrollTop < lastTop && distance > 2) sticky = false;
+    else if (distance < 24) sticky = true;
+    lastTop = scrollTop;
     byId("to-bottom").hidden = distance < 160;
 }
 
@@ -70,7 +74,8 @@ function draw() {
     }
     drawnConversation = conversation;
     byId("welcome").hidden = !isEmpty(conversation);
-    for (const id of [...shown.keys()]) if (!path.some((node) => node.id === id)) shown.delete(id);
+    const visible = new Set(path.map((node) => node.id));
+    for (const id of [...shown.keys()]) if (!visible.has(id)) shown.delete(id);
     const articles = path.map((node) => {
         if (!shown.has(node.id)) shown.set(node.id, view(conversation, node));
         const entry = shown.get(node.id);

@@ -141,6 +141,39 @@ class ChatTest(PageTest):
         expect(page.locator(".from-model .note")).to_contain_text("What came before is kept")
         self.assertEqual(self.answer_text(page), before)
 
+    def test_words_not_sent_stay_with_their_conversation(self):
+        page = self.page()
+        self.answers_with(page, "Yes.")
+        self.ask(page, "One")
+        page.fill("#composer-text", "half a thought")
+        page.keyboard.press("Control+k")
+        expect(page.locator("#composer-text")).to_have_value("")
+        page.click(".conversation-open")
+        expect(page.locator("#composer-text")).to_have_value("half a thought")
+        page.reload()
+        expect(page.locator("#composer-text")).to_have_value("half a thought")
+
+    def test_the_reader_may_leave_the_end_of_a_growing_answer(self):
+        page = self.page(height=500)
+        self.answers_with(page, "\n\n".join(f"Paragraph {i}." for i in range(40)))
+        self.ask(page, "Long, please")
+        scroller = page.locator("#scroller")
+        at_end = "(node) => node.scrollHeight - node.scrollTop - node.clientHeight < 2"
+        self.assertTrue(scroller.evaluate(at_end))
+        page.unroute("**/v1/chat/completions")
+        self.gate.hold_after(3)
+        self.write(page, "More")
+        expect(page.locator(".from-model .statistics").last).to_contain_text("tok")
+        page.hover("#transcript")
+        page.mouse.wheel(0, -300)
+        expect(page.locator("#to-bottom")).to_be_visible()
+        top = scroller.evaluate("(node) => node.scrollTop")
+        self.gate.open()
+        self.wait_for_answer(page, 2)
+        self.assertEqual(scroller.evaluate("(node) => node.scrollTop"), top)
+        page.click("#to-bottom")
+        expect(page.locator("#to-bottom")).to_be_hidden()
+
     def test_conversations_are_renamed_deleted_and_brought_back(self):
         page = self.page()
         self.answers_with(page, "Yes.")

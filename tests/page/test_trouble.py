@@ -15,7 +15,7 @@ class TroubleTest(PageTest):
 
     def test_the_loading_of_the_model_is_shown_until_it_is_there(self):
         self.expected_complaints = (REFUSED,)
-        said = [{"status": "loading", "progress": 0.25}, {"status": "loading", "progress": 0.5}]
+        said = [{"status": "loading", "models": [{"id": "tiny", "status": "loading", "progress": share}]} for share in (0.25, 0.5)]
 
         def route(page):
             def answer(route):
