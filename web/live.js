@@ -42,7 +42,7 @@ export function rates(before, now, seconds) {
 let stopPolling = null;
 
 export function openLive(body) {
-    const percent = (value) => `${(value * 100).toFixed(value < 0.0995 ? 1 : 0)} %`;
+    const percent = (value) => `${(value * 100).toFixed(value > 0 && value < 0.0995 ? 1 : 0)} %`;
     const count = (value) => (value < 10 && value % 1 !== 0 ? value.toFixed(1) : Math.round(value).toLocaleString("en"));
     const plots = {
         written: new Plot({ label: "Tokens written per second", help: "All conversations of this server together", format: count, least: 10 }),

@@ -42,7 +42,7 @@ export function setUpSettings() {
         dialog.showModal();
     });
     dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-    on("server", () => drawModels(byId("model"), state.conversation.settings.model));
+    on("server", () => drawModels(byId("model")));
     on("conversation", () => { byId("model").value = currentModel(); });
     byId("model").addEventListener("change", (event) => set("model", event.target.value));
 }
@@ -74,8 +74,14 @@ function draw() {
         oninput: (event) => set("system", event.target.value) });
     system.value = settings.system ?? "";
     const rows = fields.map(fieldRow);
-    byId("settings-body").replaceChildren(
+    const model = element("select", { class: "field", id: "set-model", onchange: (event) => {
+        set("model", event.target.value);
+        byId("model").value = event.target.value;
+    } });
+    drawModels(model);
+    byId("settings-body").replaceChildren(...[
         element("p", { class: "hint" }, "These belong to this conversation. A new one starts with a copy."),
+        state.models.length > 0 && element("div", { class: "setting" }, element("label", { class: "label", for: "set-model" }, "Model"), model),
         element("div", { class: "setting" },
             element("label", { class: "label", for: "set-system" }, "System prompt"), system,
             element("p", { class: "hint" }, "Said to the model before everything else: who it is, how it should answer.")),
@@ -88,7 +94,7 @@ function draw() {
                 byId("settings-body").scrollTop = scrolled;
                 [...document.querySelectorAll(".presets .chip")].find((chip) => chip.textContent === preset.label)?.focus();
             } }, preset.label))),
-        ...rows);
+        ...rows].filter(Boolean));
 }
 
 function matches(preset) {
