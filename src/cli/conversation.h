@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/chat_prompt.h"
+#include "text/chat_prompt.h"
 #include "cli/generate.h"
 #include "cli/session.h"
 

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -19,6 +20,13 @@ namespace {
 // Without a number of blocks asked for: one full context and as much again for forks.
 std::size_t default_block_count(std::size_t context) {
     return 2 * (context / kKvBlockTokens + 1) + 16;
+}
+
+// How many blocks a server gets: what `bytes` hold, at least one context, at most 64 answers of full length.
+std::size_t serving_block_count(const KvLayout& layout, std::size_t context, std::size_t bytes) {
+    const std::size_t fewest = default_block_count(context);
+    const std::size_t most = 64 * (context / kKvBlockTokens + 1) + fewest;
+    return std::clamp(bytes / layout.block_bytes(), fewest, most);
 }
 
 std::string mebibytes(std::size_t bytes) {
@@ -65,6 +73,22 @@ PackOptions pack_options(Engine::Impl& impl, const EngineOptions& options, std::
     return pack;
 }
 
+HiddenPlace find_hidden(const Plan& plan) {
+    const Graph& graph = plan.graph();
+    const auto producer = [&](Handle value) {
+        return std::ranges::find_if(graph.nodes(), [&](const Node& node) { return node.output == value; });
+    };
+    const auto logits = producer(graph.logits());
+    CHECK(logits != graph.nodes().end() && logits->op == Op::Matmul);
+    const auto norm = producer(logits->input);
+    CHECK(norm != graph.nodes().end() && norm->op == Op::RmsNorm);
+    std::size_t step = 0;
+    const auto makes_logits = [&](const Node& node) { return node.output == graph.logits(); };
+    while (std::ranges::none_of(plan.nodes_of(plan.steps()[step]), makes_logits)) ++step;
+    CHECK(plan.holds(norm->input, step));
+    return HiddenPlace{step, norm->input, norm->constant, norm->eps};
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -91,7 +115,15 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
     const PlanLimits limits{std::max<std::size_t>(options.batch_rows, 1),
                             std::max<std::size_t>(options.wanted_rows, 1)};
     impl->plan = TRY(Plan::compile(impl->graph, limits));
-    const std::size_t blocks = options.kv_blocks != 0 ? options.kv_blocks : default_block_count(impl->context);
+    std::size_t blocks = options.kv_blocks != 0 ? options.kv_blocks : default_block_count(impl->context);
+    if (options.kv_blocks == 0 && options.kv_size == KvSize::FreeMemory) {
+        // Weights count twice: as they lie in the file, and packed.
+        const std::size_t taken = 2 * impl->file.file_bytes() + impl->arena.ephemeral_bytes();
+        const std::size_t left =
+            machine.memory.usable_bytes - std::min<std::size_t>(machine.memory.usable_bytes, taken);
+        blocks = serving_block_count(info.kv_layout(), impl->context,
+                                     options.kv_bytes != 0 ? std::min(options.kv_bytes, left) : left / 2);
+    }
     // Only one full context counts against the memory: the rest is address space until a fork uses it.
     const std::size_t kv_bytes = (impl->context / kKvBlockTokens + 1) * info.kv_layout().block_bytes();
     TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, impl->arena.ephemeral_bytes(),
@@ -99,6 +131,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
     TRY(impl->backend->prepare(*impl->plan, pack_options(*impl, options, machine.memory.usable_bytes),
                                options.prefill));
     impl->tree = TRY(BlockTree::create(*impl->backend, info.kv_layout(), blocks));
+    impl->hidden_place = find_hidden(*impl->plan);
     impl->reserve_step();
     return std::shared_ptr<Engine>(new Engine(std::move(impl)));
 }
@@ -201,6 +234,35 @@ Result<Logits> Engine::forward(std::span<const Feed> feeds) {
     }
     for (const Feed& feed : feeds) feed.sequence->note_computed(feed.rows);
     return logits;
+}
+
+Result<std::span<const float>> Engine::forward_hidden(std::span<const Feed> feeds) {
+    TRY(pack(feeds));
+    Impl& state = *impl_;
+    const HiddenPlace& place = state.hidden_place;
+    const StepInputs inputs = state.step_inputs();
+    TRY(state.backend->execute_window(*state.plan, 0, place.steps, inputs));
+    for (const Feed& feed : feeds) feed.sequence->note_computed(feed.rows);
+    const std::size_t dim = state.info.dim;
+    const std::size_t rows = inputs.wanted_rows.size();
+    const float* x = reinterpret_cast<const float*>(state.arena.ephemeral_data(place.value));
+    const float* weight = reinterpret_cast<const float*>(state.arena.constant(place.weight).data);
+    state.hidden.resize(rows * dim);
+    for (std::size_t row = 0; row < rows; ++row) {
+        const float* from = x + row * dim;
+        double squares = 0;
+        for (std::size_t i = 0; i < dim; ++i) squares += static_cast<double>(from[i]) * static_cast<double>(from[i]);
+        const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(dim) + static_cast<double>(place.eps));
+        for (std::size_t i = 0; i < dim; ++i) {
+            state.hidden[row * dim + i] = static_cast<float>(static_cast<double>(from[i]) * inverse) * weight[i];
+        }
+    }
+    return std::span<const float>(state.hidden);
+}
+
+std::shared_ptr<const TokenTrie> Engine::token_trie() {
+    std::call_once(impl_->trie_made, [this] { impl_->trie = make_token_trie(impl_->tokenizer); });
+    return impl_->trie;
 }
 
 }  // namespace hearth

@@ -18,6 +18,7 @@
 namespace hearth {
 
 class Sequence;
+class TokenTrie;
 
 inline constexpr std::size_t kDefaultContext = 8192;  // at most, when no context is asked for
 
@@ -26,13 +27,20 @@ enum class Execution : std::uint8_t {
     Eager,   // node by node as captured: the same bits, for comparison and debugging
 };
 
+enum class KvSize : std::uint8_t {
+    OneContext,  // enough for one full context and some forks
+    FreeMemory,  // for serving: what the machine can spare, at least as much as OneContext
+};
+
 struct EngineOptions {
     std::size_t threads = 0;       // 0: what the machine offers (affinity, quota)
     std::string isa = {};          // kernel level; empty: the best
     std::size_t context = 0;       // positions per sequence; 0: the model's, at most 8192
     std::size_t batch_rows = 512;  // rows of one step at most
     std::size_t wanted_rows = 64;  // rows of one step with logits at most
-    std::size_t kv_blocks = 0;     // KV blocks of 64 positions in all; 0: enough for one full context and some forks
+    std::size_t kv_blocks = 0;     // KV blocks of 64 positions in all; 0: as kv_size says
+    KvSize kv_size = KvSize::OneContext;
+    std::size_t kv_bytes = 0;  // with KvSize::FreeMemory: at most; 0: half of the memory that is left
     Execution execution = Execution::Replay;
     Prefill prefill = Prefill::Exact;  // Fast: steps of many rows trade accuracy for speed, and chunking may be seen
     PackMode pack = PackMode::Auto;
@@ -87,6 +95,13 @@ public:
     // Computes one step for all feeds together. The sum of rows is at most batch_rows, of wanted rows wanted_rows.
     // Allocates nothing once warm.
     Result<Logits> forward(std::span<const Feed> feeds);
+
+    // The same steps without logits: the normalised hidden states they would have been made of, [wanted rows][dim].
+    // Valid until the next call.
+    Result<std::span<const float>> forward_hidden(std::span<const Feed> feeds);
+
+    // The vocabulary for grammars; made when first asked for, by any thread.
+    std::shared_ptr<const TokenTrie> token_trie();
 
     // For tracing and tests: the compiled plan, and the device that executes its windows.
     const Plan& plan() const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -12,8 +13,18 @@
 #include "kv/block_tree.h"
 #include "machine/thread_pool.h"
 #include "sampling/sampler.h"
+#include "text/grammar.h"
 
 namespace hearth {
+
+// Where the hidden states that the logits are made of can be had: the last norm is fused with the output matmul, so its
+// input is read and the norm done again.
+struct HiddenPlace {
+    std::size_t steps = 0;  // of the plan, to execute before
+    Handle value = {};
+    Handle weight = {};
+    float eps = 0;
+};
 
 struct Engine::Impl {
     Impl(GgufFile opened, Tokenizer loaded, Result<ChatTemplate> chat, std::size_t threads)
@@ -38,6 +49,10 @@ struct Engine::Impl {
     std::size_t context = 0;
     Execution execution = Execution::Replay;
     std::vector<float> eager_logits;
+    HiddenPlace hidden_place;
+    std::vector<float> hidden;  // [wanted rows][dim], of the last forward_hidden
+    std::once_flag trie_made;
+    std::shared_ptr<const TokenTrie> trie;
 
     // The slots, filled by add_feed; reserved once so that a step allocates nothing.
     std::vector<std::int32_t> tokens;
@@ -65,13 +80,15 @@ struct Engine::Impl {
 
     Status add_feed(const Feed& feed) {
         Sequence& sequence = *feed.sequence;
-        block_tables.push_back(TRY(sequence.prepare_blocks()));
+        const std::uint32_t* table = TRY(sequence.prepare_blocks());
+        block_tables.push_back(table);
         const std::uint32_t first = static_cast<std::uint32_t>(sequence.computed());
         for (std::uint32_t i = 0; i < feed.rows; ++i) {
             const std::uint32_t row = static_cast<std::uint32_t>(tokens.size());
             if (feed.want == Want::All || (feed.want == Want::Last && i + 1 == feed.rows)) wanted.push_back(row);
-            tokens.push_back(sequence.token(first + i));
-            positions.push_back(first + i);
+            const std::uint32_t position = first + i;
+            tokens.push_back(tree->records(table[position / kKvBlockTokens])[position % kKvBlockTokens].token);
+            positions.push_back(position);
             row_sequences.push_back(static_cast<std::uint32_t>(block_tables.size() - 1));
         }
         return {};

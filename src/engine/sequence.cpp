@@ -18,9 +18,13 @@ Sequence::Sequence(Sequence&& other) noexcept
     : engine_(std::move(other.engine_)),
       options_(std::move(other.options_)),
       stops_(std::move(other.stops_)),
+      grammar_(std::move(other.grammar_)),
       chain_(std::exchange(other.chain_, Chain{})),
       text_(other.text_),
+      foreign_(other.foreign_),
       block_table_(std::move(other.block_table_)),
+      table_valid_(std::exchange(other.table_valid_, 0)),
+      parked_(std::move(other.parked_)),
       recent_(std::move(other.recent_)) {}
 
 Sequence& Sequence::operator=(Sequence&& other) noexcept {
@@ -29,9 +33,13 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
     engine_ = std::move(other.engine_);
     options_ = std::move(other.options_);
     stops_ = std::move(other.stops_);
+    grammar_ = std::move(other.grammar_);
     chain_ = std::exchange(other.chain_, Chain{});
     text_ = other.text_;
+    foreign_ = other.foreign_;
     block_table_ = std::move(other.block_table_);
+    table_valid_ = std::exchange(other.table_valid_, 0);
+    parked_ = std::move(other.parked_);
     recent_ = std::move(other.recent_);
     return *this;
 }
@@ -80,6 +88,9 @@ Status Sequence::accept(TokenId token, std::string& text) {
                      "the context of " + std::to_string(engine_->context()) + " tokens is full"};
     }
     TextState next = text_;
+    if (grammar_ && !engine_->tokenizer().ends_generation(token)) {
+        next.grammar = TRY(grammar_->advance(text_.grammar, token));
+    }
     const std::size_t before = text.size();
     if (!stops_ || stops_->empty()) {
         detokenize(engine_->tokenizer(), token, next.detokenizer, text);
@@ -119,22 +130,83 @@ std::vector<TokenId> Sequence::tokens() const {
 }
 
 Result<SampledToken> Sequence::sample(const LogitRow& logits) {
+    return sample(logits, engine_->impl().sampler_scratch);
+}
+
+Result<SampledToken> Sequence::sample(const LogitRow& logits, SamplerScratch& scratch) {
     const SamplingOptions& options = *options_;
     recent_.clear();
     const bool penalised =
         options.repetition_penalty != 1 || options.frequency_penalty != 0 || options.presence_penalty != 0;
     if (penalised) {
         const std::size_t count = std::min<std::size_t>(options.penalty_last, length());
-        recent_.reserve(options.penalty_last);
+        recent_.reserve(std::min<std::size_t>(options.penalty_last, engine_->context()));
         for (std::size_t position = length() - count; position < length(); ++position)
             recent_.push_back(token(position));
     }
-    return hearth::sample(logits, options, recent_, length(), engine_->impl().sampler_scratch);
+    std::span<const std::uint64_t> mask;
+    if (grammar_) mask = TRY(grammar_->mask(text_.grammar));
+    return hearth::sample(logits, options, recent_, length(), scratch, mask);
 }
 
+void Sequence::begin_answer(std::shared_ptr<const SamplingOptions> options, std::shared_ptr<const StopStrings> stops,
+                            std::shared_ptr<TokenGrammar> grammar) {
+    options_ = std::move(options);
+    stops_ = std::move(stops);
+    grammar_ = std::move(grammar);
+    foreign_ = chain_.length;
+    restore_text();
+}
+
+void Sequence::adopt(Chain prefix) {
+    CHECK(chain_.length == 0 && !parked());
+    chain_ = prefix;
+    foreign_ = prefix.length;
+    table_valid_ = 0;
+    restore_text();
+}
+
+void Sequence::park() {
+    parked_.resize(chain_.length);
+    std::uint32_t block = chain_.tip;
+    for (std::size_t begin = (chain_.length - 1) / kKvBlockTokens * kKvBlockTokens; block != Chain::kNone;
+         begin -= kKvBlockTokens) {
+        const std::size_t count = std::min(kKvBlockTokens, parked_.size() - begin);
+        std::copy_n(tree().records(block).begin(), count, parked_.begin() + static_cast<std::ptrdiff_t>(begin));
+        block = tree().parent(block);
+    }
+    tree().release(chain_);
+    table_valid_ = 0;
+}
+
+Status Sequence::unpark(Chain prefix) {
+    CHECK(parked() && chain_.length == 0 && prefix.length <= parked_.size());
+    chain_ = prefix;
+    table_valid_ = 0;
+    while (chain_.length < parked_.size()) {
+        if (Status pushed = tree().push(chain_, parked_[chain_.length]); !pushed.ok()) {
+            tree().release(chain_);
+            return pushed;
+        }
+    }
+    foreign_ = std::max(foreign_, prefix.length);
+    std::memcpy(&text_, parked_.back().note.data(), sizeof text_);
+    if (foreign_ == chain_.length) restore_text();
+    parked_.clear();
+    return {};
+}
+
+// What stands in the notes of foreign positions belongs to other stop strings or another grammar: there the text
+// begins anew, but for whether anything came before.
 void Sequence::restore_text() {
     text_ = TextState{};
-    if (chain_.length == 0) return;
+    if (chain_.length <= foreign_) {
+        const Tokenizer& tokenizer = engine_->tokenizer();
+        for (std::size_t i = 0; i < chain_.length && text_.detokenizer.begun == 0; ++i) {
+            if (tokenizer.kind(token(i)) != TokenKind::Control) text_.detokenizer.begun = 1;
+        }
+        return;
+    }
     std::memcpy(&text_, tree().at(chain_, chain_.length - 1).note.data(), sizeof text_);
 }
 
@@ -144,6 +216,8 @@ Status Sequence::regress(Time time) {
                                            std::to_string(chain_.length) + " now"};
     }
     tree().truncate(chain_, time.position);
+    table_valid_ = std::min<std::size_t>(table_valid_, time.position / kKvBlockTokens);
+    foreign_ = std::min(foreign_, time.position);
     restore_text();
     return {};
 }
@@ -154,7 +228,9 @@ Result<Sequence> Sequence::fork(Time time) const {
                                            std::to_string(chain_.length) + " now"};
     }
     Sequence sibling(engine_, options_, stops_);
+    sibling.grammar_ = grammar_;
     sibling.chain_ = tree().fork(chain_, time.position);
+    sibling.foreign_ = std::min(foreign_, time.position);
     sibling.restore_text();
     return sibling;
 }
@@ -166,7 +242,10 @@ void Sequence::recompute_last() {
 Result<const std::uint32_t*> Sequence::prepare_blocks() {
     TRY(tree().own_pending_blocks(chain_));
     if (block_table_.empty()) block_table_.resize(engine_->context() / kKvBlockTokens + 1);
-    tree().write_block_table(chain_, block_table_);
+    // Blocks full of computed positions stay what they are until the sequence goes back before them.
+    const std::size_t full = chain_.computed / kKvBlockTokens;
+    tree().write_block_table(chain_, block_table_, std::min(table_valid_, full));
+    table_valid_ = full;
     return block_table_.data();
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -15,6 +16,7 @@
 #include "kv/block_tree.h"
 #include "sampling/sampler.h"
 #include "text/detokenizer.h"
+#include "text/grammar.h"
 #include "text/stop_strings.h"
 
 namespace hearth {
@@ -50,12 +52,36 @@ public:
     TokenId token(std::size_t position) const;
     std::vector<TokenId> tokens() const;
 
-    // The next token, from the logits of the last one.
+    // The next token, from the logits of the last one. With a grammar only what it allows; an error when that is
+    // nothing.
     Result<SampledToken> sample(const LogitRow& logits);
+    Result<SampledToken> sample(const LogitRow& logits, SamplerScratch& scratch);
+
+    // From here on a new answer: other options and stop strings, perhaps a grammar (which forks share). What is there
+    // so far is its prompt.
+    void begin_answer(std::shared_ptr<const SamplingOptions> options, std::shared_ptr<const StopStrings> stops,
+                      std::shared_ptr<TokenGrammar> grammar = nullptr);
+    void set_sampling(std::shared_ptr<const SamplingOptions> options) { options_ = std::move(options); }
+    bool has_grammar() const { return grammar_ != nullptr; }
+    bool must_end() const { return grammar_ != nullptr && grammar_->must_end(text_.grammar); }
 
     Time mark() const { return Time{chain_.length}; }
     Status regress(Time time);  // an error when `time` lies ahead
     Result<Sequence> fork(Time time) const;
+
+    // Begins with a chain found in a PrefixTree, which becomes this sequence's own. It must be empty.
+    void adopt(Chain prefix);
+    const Chain& chain() const { return chain_; }
+
+    // Gives all blocks back but remembers the history; unpark() continues from `prefix`, a chain of its first tokens
+    // (which it takes in any case), or from nothing. Without enough free blocks it stays parked: OutOfResources.
+    void park();
+    Status unpark(Chain prefix = {});
+    bool parked() const { return !parked_.empty(); }
+    std::span<const PositionRecord> parked_records() const { return parked_; }
+
+    // Makes the blocks of what is pending this sequence's own now, so that a step does not need any.
+    Status own_pending() { return tree().own_pending_blocks(chain_); }
 
     // So that the last token's logits can be had again: makes it pending if nothing is.
     void recompute_last();
@@ -70,6 +96,7 @@ private:
         DetokenizerState detokenizer;
         std::uint8_t stopped = 0;
         StopStrings::State stop = 0;
+        TokenGrammar::State grammar = TokenGrammar::kStart;
     };
     Status push(TokenId token, const TextState& text);
     void restore_text();
@@ -81,10 +108,14 @@ private:
     std::shared_ptr<Engine> engine_;
     std::shared_ptr<const SamplingOptions> options_;
     std::shared_ptr<const StopStrings> stops_;
+    std::shared_ptr<TokenGrammar> grammar_;
     Chain chain_;
     TextState text_;
+    std::uint32_t foreign_ = 0;               // positions whose notes were made for another answer
     std::vector<std::uint32_t> block_table_;  // sized on the first step
-    std::vector<TokenId> recent_;             // for penalties; sized on first use
+    std::size_t table_valid_ = 0;             // its first entries that cannot have changed since
+    std::vector<PositionRecord> parked_;
+    std::vector<TokenId> recent_;  // for penalties; sized on first use
 };
 
 // Feeds all pending tokens in steps of at most `chunk` rows (0: what a step takes) and gives the logits of the last

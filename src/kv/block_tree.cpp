@@ -31,12 +31,13 @@ Result<BlockTree> BlockTree::create(Backend& backend, const KvLayout& layout, st
 }
 
 Result<std::uint32_t> BlockTree::take_block() {
-    if (free_.empty()) {
+    if (free_.empty() && (!reclaim_ || !reclaim_())) {
         return Error{ErrorCode::OutOfResources,
                      "all " + std::to_string(nodes_.size()) + " KV blocks of 64 positions are in use"};
     }
     const std::uint32_t block = free_.back();
     free_.pop_back();
+    ++changes_;
     nodes_[block].parent = Chain::kNone;
     nodes_[block].references = 1;
     return block;
@@ -48,6 +49,7 @@ void BlockTree::drop(std::uint32_t block) {
         DCHECK(node.references > 0);
         if (--node.references > 0) return;
         free_.push_back(block);
+        ++changes_;
         block = node.parent;
     }
 }
@@ -148,9 +150,9 @@ const PositionRecord& BlockTree::at(const Chain& chain, std::uint32_t position) 
     return nodes_[block_of(chain, position)].records[position % kBlock];
 }
 
-void BlockTree::write_block_table(const Chain& chain, std::span<std::uint32_t> table) const {
+void BlockTree::write_block_table(const Chain& chain, std::span<std::uint32_t> table, std::size_t first) const {
     std::uint32_t block = chain.tip;
-    for (std::uint32_t index = blocks_for(chain.length); index > 0; --index) {
+    for (std::size_t index = blocks_for(chain.length); index > first; --index) {
         table[index - 1] = block;
         block = nodes_[block].parent;
     }

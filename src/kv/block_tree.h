@@ -6,8 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -20,7 +22,7 @@ namespace hearth {
 // What is remembered of one position besides its K and V.
 struct PositionRecord {
     std::int32_t token = 0;
-    std::array<std::byte, 12> note{};  // whatever the owner of the sequence wants back when it returns here
+    std::array<std::byte, 16> note{};  // whatever the owner of the sequence wants back when it returns here
 };
 
 // One timeline through the tree. A value without an owner: BlockTree::release gives its blocks back.
@@ -53,13 +55,24 @@ public:
 
     const PositionRecord& at(const Chain& chain, std::uint32_t position) const;
 
-    // The block of each 64 positions, as attention wants it; `table` has room for them.
-    void write_block_table(const Chain& chain, std::span<std::uint32_t> table) const;
+    // The block of each 64 positions, as attention wants it; `table` has room for them. Entries below `first` are left
+    // as they are.
+    void write_block_table(const Chain& chain, std::span<std::uint32_t> table, std::size_t first = 0) const;
+
+    // For who keeps blocks beyond the life of a chain: one reference more, one fewer.
+    void hold(std::uint32_t block) { ++nodes_[block].references; }
+    void let_go(std::uint32_t block) { drop(block); }
+    std::span<const PositionRecord, kKvBlockTokens> records(std::uint32_t block) const { return nodes_[block].records; }
+    std::uint32_t parent(std::uint32_t block) const { return nodes_[block].parent; }
+
+    // Asked when no block is free, before that becomes an error: frees some, or says false. It must not touch chains.
+    void set_reclaimer(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
 
     std::byte* pool() { return pool_.data(); }
     const KvLayout& layout() const { return layout_; }
     std::size_t block_count() const { return nodes_.size(); }
     std::size_t blocks_free() const { return free_.size(); }
+    std::uint64_t changes() const { return changes_; }  // grows whenever a block is taken or freed
     std::uint32_t reference_count(std::uint32_t block) const { return nodes_[block].references; }
 
 private:
@@ -78,6 +91,8 @@ private:
     Reservation pool_;
     std::vector<Node> nodes_;
     std::vector<std::uint32_t> free_;
+    std::uint64_t changes_ = 0;
+    std::function<bool()> reclaim_;
 };
 
 }  // namespace hearth

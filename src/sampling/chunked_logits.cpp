@@ -44,7 +44,10 @@ float largest_logit(std::span<const float> logits) {
 }
 
 ChunkedLogits::ChunkedLogits(std::size_t vocabulary_size)
-    : own_maxima_(logit_chunks(vocabulary_size)), copies_(vocabulary_size), changed_(logit_chunks(vocabulary_size)) {
+    : own_maxima_(logit_chunks(vocabulary_size)),
+      copies_(vocabulary_size),
+      changed_(logit_chunks(vocabulary_size)),
+      nothing_(kLogitChunk, -std::numeric_limits<float>::infinity()) {
     changed_chunks_.reserve(logit_chunks(vocabulary_size));
 }
 
@@ -68,10 +71,31 @@ float& ChunkedLogits::change(std::size_t token) {
     if (changed_[index] == 0) {
         const std::span<const float> original = chunk(index);
         std::copy(original.begin(), original.end(), copies_.begin() + static_cast<std::ptrdiff_t>(index * kLogitChunk));
-        changed_[index] = 1;
+        changed_[index] = kCopied;
         changed_chunks_.push_back(static_cast<std::uint32_t>(index));
     }
     return copies_[token];
+}
+
+void ChunkedLogits::restrict_to(std::span<const std::uint64_t> mask) {
+    static_assert(kLogitChunk == 64);
+    CHECK(mask.size() >= chunk_count());
+    for (std::size_t index = 0; index < chunk_count(); ++index) {
+        const std::size_t begin = index * kLogitChunk;
+        const std::size_t count = std::min(logits_.size() - begin, kLogitChunk);
+        const std::uint64_t all = count == kLogitChunk ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+        const std::uint64_t allowed = mask[index] & all;
+        if (allowed == all) continue;
+        if (allowed == 0) {
+            if (changed_[index] == 0) changed_chunks_.push_back(static_cast<std::uint32_t>(index));
+            changed_[index] = kNothing;
+            continue;
+        }
+        change(begin);
+        for (std::size_t i = 0; i < count; ++i) {
+            if ((allowed >> i & 1) == 0) copies_[begin + i] = -std::numeric_limits<float>::infinity();
+        }
+    }
 }
 
 void ChunkedLogits::settle() {

@@ -238,7 +238,7 @@ SamplerScratch::SamplerScratch(std::size_t vocabulary_size)
     : row_(vocabulary_size), selection_(vocabulary_size), counts_(vocabulary_size) {}
 
 Result<SampledToken> sample(const LogitRow& row, const SamplingOptions& options, std::span<const TokenId> recent,
-                            std::uint64_t position, SamplerScratch& scratch) {
+                            std::uint64_t position, SamplerScratch& scratch, std::span<const std::uint64_t> mask) {
     const std::span<const float> logits = row.logits;
     ChunkedLogits& adjusted = scratch.row_;
     if (logits.empty() || logits.size() > adjusted.capacity()) {
@@ -259,6 +259,19 @@ Result<SampledToken> sample(const LogitRow& row, const SamplingOptions& options,
     adjusted.settle();
     if (!std::isfinite(adjusted.highest())) return broken("overflowing", position);
 
+    const auto allowed = [mask](TokenId token) {
+        const std::size_t index = static_cast<std::size_t>(token);
+        return mask.empty() || (mask[index / 64] >> (index % 64) & 1) != 0;
+    };
+    // The likeliest of all is the likeliest of the allowed if it is one of them; nothing else is so simple.
+    if (!mask.empty() && !(options.temperature == 0.0f && allowed(likeliest(adjusted)))) {
+        adjusted.restrict_to(mask);
+        adjusted.settle();
+        if (!std::isfinite(adjusted.highest())) {
+            return Error{ErrorCode::Failed, "the grammar allows no token at position " + std::to_string(position)};
+        }
+    }
+
     SampledToken sampled;
     sampled.token =
         options.temperature == 0.0f ? likeliest(adjusted) : draw_token(adjusted, options, position, scratch.selection_);
@@ -268,6 +281,23 @@ Result<SampledToken> sample(const LogitRow& row, const SamplingOptions& options,
         sampled.logprob = static_cast<float>(logit - static_cast<double>(highest) - normaliser);
     }
     return sampled;
+}
+
+Status top_logprobs(const LogitRow& row, std::size_t count, SamplerScratch& scratch, std::vector<SampledToken>& out) {
+    out.clear();
+    if (row.logits.empty() || row.logits.size() > scratch.row_.capacity()) {
+        return Error{ErrorCode::Failed, "sampling " + std::to_string(row.logits.size()) + " logits with memory for " +
+                                            std::to_string(scratch.row_.capacity())};
+    }
+    scratch.row_.reset(row);
+    const float highest = scratch.row_.highest();
+    if (!std::isfinite(highest)) return broken("no finite", 0);
+    const double normaliser = logarithm(sum_of_exponentials_fast(row.logits, highest));
+    for (const Candidate& candidate : scratch.selection_.top(scratch.row_, std::min(count, row.logits.size()))) {
+        const double logprob = static_cast<double>(candidate.logit) - static_cast<double>(highest) - normaliser;
+        out.push_back({candidate.token, static_cast<float>(logprob)});
+    }
+    return {};
 }
 
 double log_sum_exp(std::span<const float> logits) {

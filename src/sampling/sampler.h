@@ -49,7 +49,8 @@ public:
 
 private:
     friend Result<SampledToken> sample(const LogitRow&, const SamplingOptions&, std::span<const TokenId>, std::uint64_t,
-                                       SamplerScratch&);
+                                       SamplerScratch&, std::span<const std::uint64_t>);
+    friend Status top_logprobs(const LogitRow&, std::size_t, SamplerScratch&, std::vector<SampledToken>&);
     ChunkedLogits row_;
     Selection selection_;
     std::vector<std::uint32_t> counts_;  // by token, zero between calls
@@ -61,8 +62,13 @@ private:
 // the tokens before it, oldest first (only the last `penalty_last` matter). `position`: how many tokens stand before
 // it. A NaN logit is an error: the model's numbers are broken. Ties go to the lower token id.
 // With maxima in `row`, greedy and top_k chains read little more than these.
+// With a `mask`, one bit per token, only tokens whose bit is set can come out: the others count as -Inf after bias and
+// penalties. When it leaves none, that is an error.
 Result<SampledToken> sample(const LogitRow& row, const SamplingOptions& options, std::span<const TokenId> recent,
-                            std::uint64_t position, SamplerScratch& scratch);
+                            std::uint64_t position, SamplerScratch& scratch, std::span<const std::uint64_t> mask = {});
+
+// The `count` likeliest tokens under the model's own distribution, the likeliest first. `out` is overwritten.
+Status top_logprobs(const LogitRow& row, std::size_t count, SamplerScratch& scratch, std::vector<SampledToken>& out);
 
 // ln of the sum of e^logit, to float precision and in a fixed order: logit - log_sum_exp(logits) is a log-probability.
 // NaN when a logit is.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -20,12 +21,25 @@ struct HttpLimits {
     std::size_t header_bytes = 32 << 10;  // request line and headers
     std::size_t target_bytes = 8 << 10;
     std::size_t body_bytes = 16 << 20;
+    std::size_t all_bodies_bytes = 512 << 20;   // held for all open requests together; beyond it 503
     std::size_t connections = 4096;             // fewer when the descriptor limit says so
     std::size_t stream_buffer_bytes = 1 << 20;  // unsent bytes of a stream: paused beyond half, gone when full
     std::chrono::milliseconds header_deadline{10'000};
     std::chrono::milliseconds body_deadline{60'000};
     std::chrono::milliseconds idle_deadline{75'000};   // between requests of a kept-alive connection
     std::chrono::milliseconds write_deadline{60'000};  // a reader that takes nothing for so long is gone
+};
+
+// One answered (or given up) request, for the access log.
+struct HttpAccess {
+    std::uint64_t id = 0;
+    std::string_view method;
+    std::string_view path;  // as decoded: may hold any byte but NUL
+    std::string_view peer;  // address without port
+    std::string_view key_scope;
+    unsigned status = 0;  // 499: the client had gone before there was one
+    std::uint64_t sent_bytes = 0;
+    double seconds = 0;
 };
 
 struct HttpOptions {
@@ -37,20 +51,33 @@ struct HttpOptions {
     std::vector<std::string> allowed_origins;  // besides the server's own
     std::string tls_certificate;               // PEM files; both or none
     std::string tls_key;
+    // Answered without a key: these paths, and everything below those that end in "/" (but "/" means itself alone).
+    std::vector<std::string> public_paths = {"/", "/health"};
     HttpLimits limits;
+    std::function<void(const HttpAccess&)> on_access;  // called on an I/O thread; must not block
 };
 
 struct HttpRequest {
-    std::string method;
-    std::string path;   // percent-decoded once, no "..", no NUL
-    std::string query;  // raw
+    std::string method;  // HEAD arrives as GET, and the body of its answer is left out
+    std::string path;    // percent-decoded once, no "..", no NUL
+    std::string query;   // raw
     std::string body;
     std::string content_type;
     std::string key_scope;  // stands for the caller's key, never the key itself; empty without keys
     std::uint64_t id = 0;   // for logs and x-request-id
+    std::vector<std::pair<std::string, std::string>> headers;  // lower-case names; without keys and cookies
+
+    // The first of that lower-case name; empty when there is none.
+    std::string_view header(std::string_view name) const {
+        for (const auto& [key, value] : headers) {
+            if (key == name) return value;
+        }
+        return {};
+    }
 };
 
 // One request being answered. Every function may be called from any thread; after the client has gone they do nothing.
+// An exchange that is dropped unanswered answers 500, one that is dropped within a stream closes the connection.
 class HttpExchange {
 public:
     virtual ~HttpExchange() = default;
@@ -63,7 +90,9 @@ public:
     virtual void write(std::string piece) = 0;
     virtual void end_stream() = 0;
 
-    // What the owner of the answer wants to know; set before the first write.
+    // What the owner of the answer wants to know; set before the first write. Called on an I/O thread, never from
+    // within a function of the exchange, but for one case: watch() itself calls `gone` when the client has gone
+    // already. All three are dropped when the answer is complete.
     struct Watcher {
         std::function<void()> gone;  // the client has closed, timed out or overflowed: stop the work. At most once.
         std::function<void()> slow;  // more than half of the buffer is unsent
@@ -88,8 +117,9 @@ public:
     virtual ~HttpServer() = default;
     virtual std::uint16_t port() const = 0;
     virtual HttpStats stats() const = 0;
+    // No new connections; idle ones are closed, open requests are answered and their connections then closed.
     virtual void stop_accepting() = 0;
-    // Closes what is left after the open exchanges have ended or the time is over.
+    // Closes what is left after the open exchanges have ended or the time is over. Not from an I/O thread.
     virtual void stop(std::chrono::milliseconds grace) = 0;
 };
 

@@ -21,6 +21,7 @@ struct GrammarLimits {
     std::size_t source_bytes = 256 << 10;
     std::size_t depth = 128;       // nesting of groups, schemas and references
     std::size_t rules = 20'000;    // after expansion
+    std::size_t nodes = 100'000;   // expressions, and nodes of the automaton
     std::size_t states = 200'000;  // distinct states one answer may pass through
 };
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -31,6 +32,12 @@ public:
     Result<std::vector<TokenId>> encode(const ChatTemplate& chat_template, const std::vector<ChatMessage>& messages,
                                         double now_seconds) const;
 
+    // The same for messages as the model hubs write them (with tool calls, names, ...) and the tools or null: every
+    // text in them is kept from being read as control tokens. `continuation` is added behind the prompt as the
+    // beginning of the answer, and may hold control tokens.
+    Result<std::vector<TokenId>> encode(const ChatTemplate& chat_template, const Json& messages, const Json& tools,
+                                        std::string_view continuation, double now_seconds) const;
+
     // Its steps, apart for tests.
     std::string protect(std::string_view content, std::string_view marker) const;
     std::vector<TokenId> encode_protected(std::string_view text, std::string_view marker) const;
@@ -39,6 +46,7 @@ private:
     // The longest control text at `at`; empty when there is none.
     std::string_view control_at(std::string_view text, std::size_t at) const;
     bool begins_control_at(std::string_view content, std::size_t at) const;
+    Json protect_all(const Json& value, std::string_view marker) const;
 
     const Tokenizer& tokenizer_;
     std::array<std::vector<std::string_view>, 256> controls_;  // by first byte, longest first

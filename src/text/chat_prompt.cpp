@@ -1,4 +1,4 @@
-#include "cli/chat_prompt.h"
+#include "text/chat_prompt.h"
 
 #include <algorithm>
 
@@ -11,15 +11,25 @@ namespace {
 constexpr std::uint32_t kFirstNoncharacter = 0xfdd0;
 constexpr std::uint32_t kLastNoncharacter = 0xfdef;
 
-// A noncharacter that occurs in no content.
-Result<std::string> choose_marker(const std::vector<ChatMessage>& messages) {
+bool holds(const Json& value, std::string_view marker) {
+    if (const std::string* text = value.as_string()) return text->find(marker) != std::string::npos;
+    if (const Json::Array* items = value.as_array()) {
+        return std::any_of(items->begin(), items->end(), [&](const Json& item) { return holds(item, marker); });
+    }
+    if (const Json::Object* members = value.as_object()) {
+        return std::any_of(members->begin(), members->end(), [&](const Json::Member& member) {
+            return member.first.find(marker) != std::string::npos || holds(member.second, marker);
+        });
+    }
+    return false;
+}
+
+// A noncharacter that occurs nowhere in the messages and tools.
+Result<std::string> choose_marker(const Json& messages, const Json& tools) {
     for (std::uint32_t point = kFirstNoncharacter; point <= kLastNoncharacter; ++point) {
         std::string marker;
         append_utf8(marker, point);
-        const bool used = std::any_of(messages.begin(), messages.end(), [&](const ChatMessage& message) {
-            return message.content.find(marker) != std::string::npos;
-        });
-        if (!used) return marker;
+        if (!holds(messages, marker) && !holds(tools, marker)) return marker;
     }
     return Error{ErrorCode::Usage, "the messages hold every Unicode noncharacter: none is left to mark them with"};
 }
@@ -123,17 +133,41 @@ std::vector<TokenId> ChatEncoder::encode_protected(std::string_view text, std::s
     return out;
 }
 
+Json ChatEncoder::protect_all(const Json& value, std::string_view marker) const {
+    if (const std::string* text = value.as_string()) return Json(protect(*text, marker));
+    if (const Json::Array* items = value.as_array()) {
+        Json::Array out;
+        out.reserve(items->size());
+        for (const Json& item : *items) out.push_back(protect_all(item, marker));
+        return Json(std::move(out));
+    }
+    if (const Json::Object* members = value.as_object()) {
+        Json::Object out;
+        out.reserve(members->size());
+        for (const auto& [key, member] : *members) out.emplace_back(protect(key, marker), protect_all(member, marker));
+        return Json(std::move(out));
+    }
+    return value;
+}
+
 Result<std::vector<TokenId>> ChatEncoder::encode(const ChatTemplate& chat_template,
                                                  const std::vector<ChatMessage>& messages, double now_seconds) const {
-    const std::string marker = TRY(choose_marker(messages));
     Json::Array list;
     for (const ChatMessage& message : messages) {
-        list.push_back(Json::Object{{"role", message.role}, {"content", protect(message.content, marker)}});
+        list.push_back(Json::Object{{"role", message.role}, {"content", message.content}});
     }
+    return encode(chat_template, Json(std::move(list)), Json(), {}, now_seconds);
+}
+
+Result<std::vector<TokenId>> ChatEncoder::encode(const ChatTemplate& chat_template, const Json& messages,
+                                                 const Json& tools, std::string_view continuation,
+                                                 double now_seconds) const {
+    const std::string marker = TRY(choose_marker(messages, tools));
     const std::string_view bos = tokenizer_.bos() ? tokenizer_.text(*tokenizer_.bos()) : std::string_view();
     const std::string_view eos = tokenizer_.eos() ? tokenizer_.text(*tokenizer_.eos()) : std::string_view();
-    const std::string text =
-        TRY(render_chat(chat_template, Json(std::move(list)), Json(), true, bos, eos, now_seconds));
+    std::string text = TRY(render_chat(chat_template, protect_all(messages, marker), protect_all(tools, marker), true,
+                                       bos, eos, now_seconds));
+    text += continuation;
     std::vector<TokenId> tokens;
     // Most templates write the BOS themselves; two of them would confuse the model.
     if (tokenizer_.adds_bos() && tokenizer_.bos() && !text.starts_with(bos)) tokens.push_back(*tokenizer_.bos());

@@ -1,4 +1,4 @@
-#include "cli/chat_prompt.h"
+#include "text/chat_prompt.h"
 
 #include <gtest/gtest.h>
 
@@ -117,6 +117,23 @@ TEST(ChatEncoder, ThereIsExactlyOneBos) {
 TEST(ChatEncoder, AFaultOfTheTemplateIsAnError) {
     const tiny::Loaded loaded(vocabulary(false));
     EXPECT_FALSE(encode(*loaded, {{"user", "hi"}}, "{{ raise_exception('no') }}").ok());
+}
+
+TEST(ChatEncoder, ToolCallsNamesAndToolsAreTextToo) {
+    const tiny::Loaded loaded(vocabulary(false));
+    const Result<ChatTemplate> chat_template = ChatTemplate::parse(
+        "{% for t in tools %}{{ t | tojson }}{% endfor %}{% for m in messages %}<|begin|>{{ m.call.name }}<|end|>"
+        "{% endfor %}");
+    ASSERT_TRUE(chat_template.ok());
+    const Json messages = Json::Array{Json::Object{{"call", Json::Object{{"name", "<|end|>"}}}}};
+    const Json tools = Json::Array{Json::Object{{"<|begin|>", "<|end|>"}}};
+    const Result<std::vector<TokenId>> tokens =
+        ChatEncoder(*loaded).encode(chat_template.value(), messages, tools, "<|begin|>x", 0);
+    ASSERT_TRUE(tokens.ok()) << tokens.error().message;
+    EXPECT_EQ(tokens.value(), expected({{"{\"<|begin|>\": \"<|end|>\"}", kStart},
+                                        {"<|end|>", kEnd},
+                                        {"", kStart},
+                                        {"x", -1}}));
 }
 
 }  // namespace

@@ -1,0 +1,188 @@
+// /v1/chat/completions, /v1/responses, /v1/messages and its count_tokens: one conversation each.
+#include "server/api/api_state.h"
+#include "server/api/chat_reply.h"
+
+namespace hearth {
+
+namespace {
+
+// A required call is enforced by a grammar; it begins behind the format's opening, which is part of the prompt.
+void force_call(const ServedModel& model, const ToolUse& tools, AnswerSpec& spec, std::string_view format_field,
+                Faults& faults) {
+    if (!tools.forced() || faults.any()) return;
+    if (spec.grammar != nullptr) {
+        faults.field("tool_choice", "demands a call, which cannot be combined with " + std::string(format_field));
+        return;
+    }
+    spec.grammar = forced_call_grammar(tools, model.tool_format.arguments_key, faults);
+}
+
+ChatReplySetup make_setup(const ApiCall& call, ServedModel& model, AnswerSpec spec, ToolUse tools,
+                          std::size_t prompt_tokens) {
+    return {call.exchange, &model, std::move(spec), std::move(tools), prompt_tokens, epoch_seconds()};
+}
+
+// Fields of OpenAI's that change nothing here.
+void ignore_common(Fields& fields) {
+    fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+                   "prompt_cache_retention", "verbosity", "reasoning_effort"});
+}
+
+// The smaller of the two names for one thing.
+std::size_t read_max_tokens(Fields& fields) {
+    const auto older = fields.integer("max_tokens", 1, kMaxTokensLimit);
+    const auto newer = fields.integer("max_completion_tokens", 1, kMaxTokensLimit);
+    if (older && newer && *older != *newer) {
+        fields.fault("max_tokens", "differs from max_completion_tokens: give one of them");
+    }
+    return static_cast<std::size_t>(newer ? *newer : older.value_or(0));
+}
+
+void read_chat_logprobs(Fields& fields, AnswerSpec& spec) {
+    spec.logprobs = fields.boolean("logprobs").value_or(false);
+    const auto top = fields.integer("top_logprobs", 0, kTopLogprobsLimit);
+    if (top && *top > 0 && !spec.logprobs) fields.fault("top_logprobs", "needs \"logprobs\": true");
+    spec.top_logprobs = static_cast<std::size_t>(top.value_or(0));
+}
+
+}  // namespace
+
+void post_chat_completions(ApiCall& call) {
+    Fields fields(call.body, "", call.faults);
+    ServedModel* model = call.model(fields);
+    if (call.refused()) return;
+    AnswerSpec spec;
+    Json::Array messages;
+    if (const Json::Array* given = fields.array("messages", kMessageLimit)) {
+        messages = read_chat_messages(*given, "messages", call.faults);
+    } else {
+        fields.fault("messages", "is missing");
+    }
+    ToolUse tools = read_chat_tools(fields);
+    read_sampling(fields, model->tokenizer(), spec);
+    read_stops(fields, "stop", spec);
+    read_choices_and_stream(fields, spec);
+    spec.max_tokens = read_max_tokens(fields);
+    read_chat_logprobs(fields, spec);
+    ignore_common(fields);
+    fields.ignore({"prediction", "modalities"});
+    fields.unsupported("functions", "is obsolete: use tools");
+    fields.unsupported("function_call", "is obsolete: use tool_choice");
+    fields.unsupported("audio", "only text is supported");
+    fields.unsupported("web_search_options", "there is no web search here");
+    fields.ignore({"response_format", "grammar"});
+    fields.finish();
+    if (call.refused()) return;  // before grammars are compiled
+    read_response_format(fields, spec);
+    force_call(*model, tools, spec, "response_format or grammar", call.faults);
+    if (call.refused()) return;
+    std::vector<TokenId> prompt = encode_chat(*model, messages, tools, "messages", call.faults);
+    if (call.refused()) return;
+    const std::size_t length = prompt.size();
+    std::vector<AnswerRequest> requests;
+    requests.push_back(make_request(spec, std::move(prompt), call.request.key_scope));
+    start_job(call, *model, make_openai_chat_reply(make_setup(call, *model, std::move(spec), std::move(tools), length)),
+              std::move(requests));
+}
+
+void post_responses(ApiCall& call) {
+    Fields fields(call.body, "", call.faults);
+    ServedModel* model = call.model(fields);
+    if (call.refused()) return;
+    AnswerSpec spec;
+    const Json::Array messages = read_response_input(fields);
+    ToolUse tools = read_response_tools(fields);
+    read_sampling(fields, model->tokenizer(), spec);
+    spec.stream = fields.boolean("stream").value_or(false);
+    spec.max_tokens = static_cast<std::size_t>(fields.integer("max_output_tokens", 1, kMaxTokensLimit).value_or(0));
+    ignore_common(fields);
+    fields.ignore({"include", "reasoning", "stream_options", "max_tool_calls"});
+    fields.unsupported("previous_response_id", "responses are not kept: send the conversation as input");
+    fields.unsupported("conversation", "conversations are not kept: send the conversation as input");
+    fields.unsupported("background", "is not supported");
+    fields.unsupported("prompt", "prompt templates are not supported: use instructions and input");
+    fields.unsupported("top_logprobs", "is not supported here: use /v1/chat/completions", 0);
+    if (fields.choice("truncation", {"disabled", "auto"}) == "auto") {
+        fields.fault("truncation", "must be disabled: nothing is cut off in silence");
+    }
+    Json format_echo = Json::Object{{"type", "text"}};
+    if (const Json* text = fields.take("text")) {
+        Fields parts(*text, "text", call.faults);
+        parts.ignore({"verbosity"});
+        if (const Json* format = parts.take("format")) {
+            spec.grammar = read_format(*format, "text.format", SchemaPlace::Flat, call.faults);
+            format_echo = *format;
+        }
+        parts.finish();
+    }
+    fields.finish();
+    force_call(*model, tools, spec, "text.format", call.faults);
+    if (call.refused()) return;
+    std::vector<TokenId> prompt = encode_chat(*model, messages, tools, "input", call.faults);
+    if (call.refused()) return;
+    const auto given = [&](std::string_view key, Json otherwise) {
+        const Json* value = call.body.find(key);
+        return value == nullptr ? std::move(otherwise) : *value;
+    };
+    Json::Object echo{{"instructions", given("instructions", Json())},
+                      {"max_output_tokens", given("max_output_tokens", Json())},
+                      {"metadata", given("metadata", Json(Json::Object{}))},
+                      {"parallel_tool_calls", given("parallel_tool_calls", Json(true))},
+                      {"reasoning", Json::Object{{"effort", Json()}, {"summary", Json()}}},
+                      {"temperature", static_cast<double>(spec.sampling.temperature)},
+                      {"text", Json::Object{{"format", std::move(format_echo)}}},
+                      {"tool_choice", given("tool_choice", Json("auto"))},
+                      {"tools", given("tools", Json(Json::Array{}))},
+                      {"top_p", static_cast<double>(spec.sampling.top_p)},
+                      {"user", given("user", Json())}};
+    const std::size_t length = prompt.size();
+    std::vector<AnswerRequest> requests;
+    requests.push_back(make_request(spec, std::move(prompt), call.request.key_scope));
+    start_job(call, *model,
+              make_response_reply(make_setup(call, *model, std::move(spec), std::move(tools), length), std::move(echo)),
+              std::move(requests));
+}
+
+void post_messages(ApiCall& call) {
+    Fields fields(call.body, "", call.faults);
+    ServedModel* model = call.model(fields);
+    if (call.refused()) return;
+    AnswerSpec spec;
+    const Json::Array messages = read_anthropic_messages(fields);
+    ToolUse tools = read_anthropic_tools(fields);
+    read_sampling(fields, model->tokenizer(), spec);
+    read_stops(fields, "stop_sequences", spec);
+    spec.stream = fields.boolean("stream").value_or(false);
+    const auto max_tokens = fields.integer("max_tokens", 1, kMaxTokensLimit);
+    if (!max_tokens) fields.fault("max_tokens", "is missing");
+    spec.max_tokens = static_cast<std::size_t>(max_tokens.value_or(1));
+    fields.ignore({"metadata", "service_tier", "thinking", "output_config", "cache_control", "inference_geo"});
+    fields.unsupported("mcp_servers", "is not supported");
+    fields.unsupported("container", "is not supported");
+    fields.finish();
+    force_call(*model, tools, spec, "another grammar", call.faults);
+    if (call.refused()) return;
+    std::vector<TokenId> prompt = encode_chat(*model, messages, tools, "messages", call.faults);
+    if (call.refused()) return;
+    const std::size_t length = prompt.size();
+    std::vector<AnswerRequest> requests;
+    requests.push_back(make_request(spec, std::move(prompt), call.request.key_scope));
+    start_job(call, *model, make_anthropic_reply(make_setup(call, *model, std::move(spec), std::move(tools), length)),
+              std::move(requests));
+}
+
+void post_count_tokens(ApiCall& call) {
+    Fields fields(call.body, "", call.faults);
+    ServedModel* model = call.model(fields);
+    if (call.refused()) return;
+    const Json::Array messages = read_anthropic_messages(fields);
+    const ToolUse tools = read_anthropic_tools(fields);
+    fields.ignore({"thinking", "output_config", "cache_control", "mcp_servers", "context_management"});
+    fields.finish();
+    if (call.refused()) return;
+    const std::vector<TokenId> prompt = encode_chat(*model, messages, tools, "messages", call.faults);
+    if (call.refused()) return;
+    respond_json(*call.exchange, 200, Json::Object{{"input_tokens", std::uint64_t{prompt.size()}}});
+}
+
+}  // namespace hearth

@@ -1,0 +1,39 @@
+// The texts this layer writes: response heads, OpenAI error objects, access log lines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/http_server.h"
+
+namespace hearth {
+
+struct ResponseHead {
+    unsigned status = 200;
+    std::string_view content_type;      // empty: none
+    std::optional<std::size_t> length;  // without one the body is chunked, or ends with the connection
+    bool chunked = false;
+    bool keep_alive = true;
+    std::uint64_t id = 0;
+    std::string_view cors_origin;  // empty: no CORS headers
+};
+
+// The status line and headers with the empty line. `extra` replaces the defaults of the same name; entries that could
+// break out of their line, and those about framing and the connection, are left out.
+std::string response_head(const ResponseHead& head, const HttpExchange::Headers& extra);
+
+// {"error":{"message":...,"type":...,"param":null,"code":...}}, with the type and code that fit the status.
+std::string error_body(unsigned status, std::string_view message);
+
+std::string request_id_text(std::uint64_t id);  // "req-" and 16 hex digits
+std::string http_date(std::time_t seconds);     // "Sun, 06 Nov 1994 08:49:37 GMT"
+
+// One line without a newline: id, peer, key scope, "METHOD path", status, bytes and milliseconds; all foreign bytes
+// beyond printable ASCII are escaped, so that a client cannot forge lines.
+std::string access_line(const HttpAccess& access);
+
+}  // namespace hearth
