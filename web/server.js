@@ -101,6 +101,8 @@ function draw() {
         say();
     }
     banner.classList.toggle("bad", bad);
+    // A percentage read aloud every half second helps nobody.
+    banner.setAttribute("aria-live", status === "loading" ? "off" : "polite");
     banner.hidden = banner.childElementCount === 0;
     const count = state.models.length;
     byId("welcome-model").textContent = count === 0 ? "" : count === 1 ? `${state.models[0].id} is ready.` : `${count} models are ready.`;

@@ -74,7 +74,11 @@ function draw() {
         rows.push(row(conversation));
     }
     if (wanted.length === 0) rows.push(element("li", { class: "nothing" }, words ? "Nothing found" : "Conversations appear here. They stay in this browser."));
+    const focused = document.activeElement?.closest?.(".conversation");
+    const wasMore = document.activeElement?.classList.contains("more");
     byId("conversations").replaceChildren(...rows);
+    // Redrawing must not take the focus away from somebody who is in the list.
+    if (focused) byId("conversations").querySelector(`[data-id="${focused.dataset.id}"] ${wasMore ? ".more" : ".conversation-open"}`)?.focus();
     byId("title").textContent = titleOf(state.conversation);
     document.title = isEmpty(state.conversation) ? "Hearth" : `${titleOf(state.conversation)} · Hearth`;
     const field = byId("conversations").querySelector(".rename");
@@ -105,7 +109,7 @@ function row(conversation) {
     const current = conversation === state.conversation;
     const more = iconButton("more", `Actions for ${titleOf(conversation)}`, (event) => openMenu(conversation, event.currentTarget), "more");
     more.setAttribute("aria-haspopup", "menu");
-    return element("li", { class: `conversation${current ? " current" : ""}` },
+    return element("li", { class: `conversation${current ? " current" : ""}`, "data-id": conversation.id },
         element("button", { type: "button", class: "conversation-open", "aria-current": current ? "true" : null, title: titleOf(conversation), onclick: () => open(conversation), ondblclick: () => rename(conversation) },
             isRunning(conversation) && element("span", { class: "ember", title: "Being answered" }),
             element("span", { class: "conversation-title" }, titleOf(conversation))),
@@ -159,6 +163,7 @@ function renameField(conversation) {
             state.library.save(conversation);
         }
         draw();
+        byId("conversations").querySelector(`[data-id="${conversation.id}"] .conversation-open`)?.focus();
     };
     field.addEventListener("keydown", (event) => {
         event.stopPropagation();
@@ -177,6 +182,7 @@ function remove(conversation) {
         emit("conversation");
     }
     emit("list");
+    if (!narrow()) byId("composer-text").focus();
     toast(`Deleted “${titleOf(conversation)}”`, { label: "Undo", run: () => {
         state.library.restore(conversation);
         state.conversation = conversation;

@@ -166,7 +166,7 @@ function view(conversation, node) {
         line.textContent = words;
     }
 
-    return { article, node, update, body };
+    return { article, node, update };
 }
 
 // Models that think aloud put it between <think> marks at the start, or the server sends it apart.
@@ -317,7 +317,7 @@ export function edit(conversation, node) {
         if (event.key === "Escape") {
             event.stopPropagation();
             close();
-        } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing && isUser) {
+        } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing && (isUser || event.ctrlKey || event.metaKey)) {
             event.preventDefault();
             form.requestSubmit();
         }

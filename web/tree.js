@@ -3,9 +3,12 @@
 
 export const schemaVersion = 1;
 export const rootId = "root";
+export const settingTexts = ["model", "system"];
+export const settingNumbers = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens", "seed"];
 
 const roles = new Set(["user", "assistant"]);
 const states = new Set(["done", "streaming", "stopped", "lost", "failed"]);
+const statNames = ["promptTokens", "cachedTokens", "answerTokens", "firstTokenMs", "tokensPerSecond"];
 
 // crypto.randomUUID is missing on plain http beyond localhost.
 export function newId() {
@@ -111,6 +114,26 @@ export function toPlain(conversation) {
     return { schema: schemaVersion, id, title, created, updated, settings, nodes };
 }
 
+// Takes over what is of the right type and nothing else: a wrong one would break the page each time it is drawn.
+function pick(entry, texts, numbers) {
+    const picked = {};
+    if (typeof entry !== "object" || entry === null) return picked;
+    for (const name of texts) if (typeof entry[name] === "string") picked[name] = entry[name];
+    for (const name of numbers) if (Number.isFinite(entry[name])) picked[name] = entry[name];
+    return picked;
+}
+
+function pickNode(entry) {
+    const node = { id: entry.id, parent: entry.parent, role: entry.role, text: entry.text, state: "done", children: [], chosen: entry.chosen };
+    Object.assign(node, pick(entry, ["reasoning"], ["created"]));
+    if (states.has(entry.state)) node.state = entry.state;
+    // The page was closed while this was being written.
+    if (node.state === "streaming") node.state = "lost";
+    if (entry.stats) node.stats = pick(entry.stats, ["model", "finish"], statNames);
+    if (entry.error) node.error = pick(entry.error, ["kind", "message"], ["retryAfterSeconds"]);
+    return node;
+}
+
 // Gives null for what is not a conversation: storage and imported files are as foreign as the network.
 export function fromPlain(plain) {
     if (typeof plain !== "object" || plain === null || plain.schema !== schemaVersion) return null;
@@ -123,24 +146,15 @@ export function fromPlain(plain) {
         if (isRoot ? entry.parent !== null : !roles.has(entry.role)) return null;
         // A parent comes before its children, so there are no cycles.
         if (!isRoot && !nodes.has(entry.parent)) return null;
-        nodes.set(entry.id, { ...entry, state: states.has(entry.state) ? entry.state : "done", children: [] });
+        nodes.set(entry.id, pickNode(entry));
         if (!isRoot) nodes.get(entry.parent).children.push(entry.id);
     }
     if (!nodes.has(rootId)) return null;
     for (const node of nodes.values()) {
         if (!node.children.includes(node.chosen)) node.chosen = node.children.at(-1) ?? null;
-        // The page was closed while this was being written.
-        if (node.state === "streaming") node.state = "lost";
     }
-    const time = (value) => (Number.isFinite(value) ? value : Date.now());
-    return {
-        id: plain.id,
-        title: typeof plain.title === "string" ? plain.title : "",
-        created: time(plain.created),
-        updated: time(plain.updated),
-        settings: typeof plain.settings === "object" && plain.settings !== null ? { ...plain.settings } : {},
-        nodes,
-    };
+    const now = Date.now();
+    return { title: "", created: now, updated: now, ...pick(plain, ["id", "title"], ["created", "updated"]), settings: pick(plain.settings, settingTexts, settingNumbers), nodes };
 }
 
 // Takes over what another tab has added. Messages are only ever added, so both sides' additions can be kept.

@@ -242,6 +242,14 @@ hearth_num_requests_running 3
                 nothing: fromPlain(null),
             };
         }""")
+        mixed = page.evaluate("""async () => {
+            const { createConversation, addMessage, toPlain, fromPlain } = await import('/tree.js');
+            const plain = toPlain(createConversation({ temperature: 'hot', system: 5, top_k: 3, other: 1 }));
+            plain.nodes.push({ id: 'a', parent: 'root', role: 'assistant', text: 'x', stats: { tokensPerSecond: 'fast', promptTokens: 7 }, onclick: 'x' });
+            const { settings, nodes } = fromPlain(plain);
+            return [settings, nodes.get('a').stats, 'onclick' in nodes.get('a')];
+        }""")
+        self.assertEqual(mixed, [{"top_k": 3}, {"promptTokens": 7}, False])
         self.assertEqual(verdicts.pop("good"), ["done", "done", "lost"])
         self.assertEqual(set(verdicts.values()), {None})
 
