@@ -5,14 +5,17 @@ import { Plot } from "./plot.js";
 
 const everyMs = 1000;
 
-// Prometheus text to a Map of name -> sum over its labels; a histogram's buckets are not needed, only _sum and _count.
+// Prometheus text to a Map of name -> value over all its labels: the sum, but of shares the largest. A histogram's buckets
+// are not needed, only _sum and _count.
 export function parseMetrics(text) {
     const values = new Map();
     for (const line of text.split("\n")) {
         const match = /^([A-Za-z_:][\w:]*)(?:\{[^}]*\})?\s+([-+]?[\d.eE+-]+|NaN|[-+]?Inf)/.exec(line);
         if (!match || match[1].endsWith("_bucket")) continue;
         const value = Number(match[2]);
-        if (Number.isFinite(value)) values.set(match[1], (values.get(match[1]) ?? 0) + value);
+        if (!Number.isFinite(value)) continue;
+        const before = values.get(match[1]) ?? 0;
+        values.set(match[1], match[1].endsWith("_perc") ? Math.max(before, value) : before + value);
     }
     return values;
 }

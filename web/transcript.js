@@ -109,14 +109,20 @@ function view(conversation, node) {
 
     function update() {
         if (editing === node.id) return;
-        const count = siblings(conversation, node).length;
-        const place = `${siblings(conversation, node).indexOf(node.id)}/${count}`;
+        const place = placeAmong();
         if (node.text !== drawnText || node.state !== drawnState) {
-            isUser ? (body.textContent = node.text) : drawAnswer();
+            if (isUser) body.textContent = node.text;
+            else drawAnswer();
         }
         const live = node.state === "streaming";
-        if (live || node.state !== drawnState || place !== drawnSiblings) live ? drawLiveFoot() : drawFoot();
+        if (live) drawLiveFoot();
+        else if (node.state !== drawnState || place !== drawnSiblings) drawFoot();
         [drawnText, drawnState, drawnSiblings] = [node.text, node.state, place];
+    }
+
+    function placeAmong() {
+        const all = siblings(conversation, node);
+        return `${all.indexOf(node.id) + 1}/${all.length}`;
     }
 
     function drawAnswer() {
@@ -159,7 +165,7 @@ function view(conversation, node) {
         const { tokensPerSecond, answerTokens } = node.stats ?? {};
         const words = answerTokens ? `${answerTokens} tokens${tokensPerSecond ? ` · ${tokensPerSecond.toFixed(1)} tok/s` : ""}` : "";
         let line = foot.querySelector(":scope > .statistics");
-        if (!line || drawnState !== "streaming") {
+        if (!line || drawnState !== "streaming" || placeAmong() !== drawnSiblings) {
             line = element("span", { class: "statistics" });
             foot.replaceChildren(...[siblingArrows(conversation, node), line].filter(Boolean));
         }

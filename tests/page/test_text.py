@@ -213,7 +213,8 @@ hearth_prefix_cache_queries_total ${asked}
 hearth_batch_size_bucket{le="+Inf"} 77
 hearth_batch_size_sum ${sum}
 hearth_batch_size_count ${count}
-hearth_kv_cache_usage_perc 0.25
+hearth_kv_cache_usage_perc{model="a"} 0.25
+hearth_kv_cache_usage_perc{model="b"} 0.125
 hearth_num_requests_running 3
 `;
             const before = parseMetrics(text(100, 10, 20, 8, 4));

@@ -123,7 +123,7 @@ class TroubleTest(PageTest):
 
 
 class KeyTest(PageTest):
-    server_options = ("--api-key", "open-sesame")
+    server_options = ("--key", "open-sesame")
 
     def test_a_server_with_a_key_asks_for_it_and_forgets_it_with_the_tab(self):
         self.expected_complaints = (REFUSED,)
