@@ -21,6 +21,12 @@ export function renderMarkdown(container, text) {
         blocks[same].node = old[same].node;
         same += 1;
     }
+    // A code block that grows keeps its element too: its scroll position belongs to the reader.
+    if (old[same]?.kind === "code" && blocks[same]?.kind === "code" && firstLine(old[same].source) === firstLine(blocks[same].source)) {
+        blocks[same].node = old[same].node;
+        showCode(blocks[same].node, blocks[same].source);
+        same += 1;
+    }
     for (const block of old.slice(same)) block.node.remove();
     for (const block of blocks.slice(same)) {
         block.node = build(block, 0);
@@ -104,6 +110,7 @@ function isTable(lines, at) {
     return lines[at].includes("|") && at + 1 < lines.length && lines[at + 1].includes("-") && tableRule.test(lines[at + 1]);
 }
 
+const firstLine = (source) => source.split("\n", 1)[0];
 const indentation = (line) => line.length - line.trimStart().length;
 
 function build(block, depth) {
@@ -134,15 +141,23 @@ function children(text, depth) {
 }
 
 function codeBlock(source) {
+    const language = fenceStart.exec(firstLine(source))[3].trim().split(/\s+/)[0].slice(0, 24);
+    const code = element("code", { "data-language": language });
+    const figure = element("figure", { class: "code" },
+        element("figcaption", {}, element("span", {}, language || "text"), copyButton("Copy the code", () => code.textContent)),
+        element("pre", { tabindex: "0", "aria-label": `Code${language ? `, ${language}` : ""}` }, code));
+    showCode(figure, source);
+    return figure;
+}
+
+function showCode(figure, source) {
     const lines = source.split("\n");
-    const [, indent, mark, info] = fenceStart.exec(lines[0]);
+    const [, indent, mark] = fenceStart.exec(lines[0]);
     const last = lines.at(-1).trim();
     const closed = lines.length > 1 && last.length >= mark.length && last === mark[0].repeat(last.length);
-    const code = lines.slice(1, closed ? -1 : undefined).map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line)).join("\n");
-    const language = info.trim().split(/\s+/)[0].slice(0, 24);
-    return element("figure", { class: "code" },
-        element("figcaption", {}, element("span", {}, language || "text"), copyButton("Copy the code", () => code)),
-        element("pre", { tabindex: "0", "aria-label": `Code${language ? `, ${language}` : ""}` }, element("code", {}, ...highlight(code, language))));
+    const text = lines.slice(1, closed ? -1 : undefined).map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line)).join("\n");
+    const code = figure.querySelector("code");
+    code.replaceChildren(...highlight(text, code.dataset.language));
 }
 
 function list(source, depth) {

@@ -233,7 +233,8 @@ export function switchSibling(conversation, node, step) {
 function statistics(node) {
     const stats = node.stats;
     if (!stats || (stats.answerTokens === undefined && stats.promptTokens === undefined)) return null;
-    const parts = [];
+    // With one model its name would say nothing.
+    const parts = state.models.length > 1 && stats.model ? [stats.model] : [];
     const number = (value) => value.toLocaleString("en");
     let bar = null;
     if (Number.isFinite(stats.promptTokens)) {

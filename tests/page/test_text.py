@@ -149,9 +149,13 @@ class MarkdownTest(PageTest):
             renderMarkdown(box, 'first\\n\\nsecond');
             const [first, second] = box.children;
             renderMarkdown(box, 'first\\n\\nsecond and more');
-            return [box.children[0] === first, box.children[1] === second];
+            const kept = [box.children[0] === first, box.children[1] === second];
+            renderMarkdown(box, '```c\\nint');
+            const [code] = box.children;
+            renderMarkdown(box, '```c\\nint x;\\n```\\nafter');
+            return [...kept, box.children[0] === code, code.querySelector('code').textContent, box.children[1].textContent];
         }""")
-        self.assertEqual(kept, [True, False])
+        self.assertEqual(kept, [True, False, True, "int x;", "after"])
 
     def test_long_hostile_text_costs_linear_work(self):
         page = self.page()
