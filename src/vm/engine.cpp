@@ -37,23 +37,31 @@ template <typename Number>
 TableState<Number> TableState<Number>::clone() const {
     TableState copy;
     copy.numbers = numbers;
-    copy.ring = ring;
     copy.keyed = keyed.clone();
     if (hull != nullptr) copy.hull = std::make_unique<HullCache>(*hull);
     return copy;
 }
 
 template <typename Number>
+bool TableState<Number>::same(const TableState& other) const {
+    return hull == nullptr && other.hull == nullptr && numbers == other.numbers && keyed.same(other.keyed);
+}
+
+template <typename Number>
 Engine<Number>::Engine(const Forward& forward, PlanCache* plans) : forward_(&forward), plans_(plans) {
     if (forward.fetch == forward.operations.size()) plans_ = nullptr;
-    for (const Term& term : forward.terms) factors_.push_back(static_cast<Number>(term.factor));
+    std::vector<Number> factors;
+    for (const Term& term : forward.terms) factors.push_back(static_cast<Number>(term.factor));
+    factors_ = std::make_shared<const std::vector<Number>>(std::move(factors));
     variables_.resize(forward.variable_count);
     for (const TableInfo& info : forward.tables) {
         TableState<Number> state;
         const std::size_t columns = info.columns.size();
-        if (info.kind == TableInfo::Kind::Recent) state.numbers.resize(kRing * columns);
+        const bool by_key = info.kind == TableInfo::Kind::Keyed || info.kind == TableInfo::Kind::History;
+        const bool by_time = info.kind == TableInfo::Kind::Recent || info.kind == TableInfo::Kind::History;
+        if (by_time) state.numbers.resize(kRing * columns);
         if (info.kind == TableInfo::Kind::Class || info.kind == TableInfo::Kind::Sum) state.numbers.resize(columns);
-        if (info.kind == TableInfo::Kind::Keyed) state.keyed = KeyedTable<Number>(columns);
+        if (by_key) state.keyed = KeyedTable<Number>(columns);
         if (info.kind == TableInfo::Kind::Hull) state.hull = std::make_unique<HullCache>(columns, info.tie);
         states_.push_back(std::move(state));
     }
@@ -74,10 +82,32 @@ Engine<Number> Engine<Number>::clone() const {
 }
 
 template <typename Number>
+void Engine<Number>::freeze() {
+    for (TableState<Number>& state : states_) state.keyed.freeze();
+}
+
+template <typename Number>
+void Engine<Number>::take_recent(Engine& other) {
+    CHECK(position_ == other.position_);
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        const TableInfo::Kind kind = forward_->tables[i].kind;
+        const bool by_position = kind == TableInfo::Kind::Recent || kind == TableInfo::Kind::History;
+        if (by_position) states_[i].numbers.swap(other.states_[i].numbers);
+    }
+}
+
+template <typename Number>
+bool Engine<Number>::same_state(const Engine& other) const {
+    return position_ == other.position_ && prompt_end_ == other.prompt_end_ && running_ == other.running_ &&
+           std::equal(states_.begin(), states_.end(), other.states_.begin(), other.states_.end(),
+                      [](const auto& mine, const auto& theirs) { return mine.same(theirs); });
+}
+
+template <typename Number>
 Number Engine<Number>::dot(Span span) const {
     Number sum = 0;
     for (std::uint32_t i = span.begin; i < span.end; ++i) {
-        sum = plus(sum, multiply(factors_[i], variables_[forward_->terms[i].variable]));
+        sum = plus(sum, multiply((*factors_)[i], variables_[forward_->terms[i].variable]));
     }
     return sum;
 }
@@ -86,7 +116,7 @@ template <typename Number>
 void Engine<Number>::add_to(Span out, Number value) {
     for (std::uint32_t i = out.begin; i < out.end; ++i) {
         Number& target = variables_[forward_->terms[i].variable];
-        target = plus(target, multiply(factors_[i], value));
+        target = plus(target, multiply((*factors_)[i], value));
     }
 }
 
@@ -102,10 +132,9 @@ std::uint64_t Engine<Number>::clamp_position(Number query) const {
 template <typename Number>
 const Number* Engine<Number>::history_entry(const TableState<Number>& state, std::size_t columns,
                                             std::uint64_t position) const {
-    const std::size_t at = static_cast<std::size_t>(position) * columns;
-    if (at < state.numbers.size()) return state.numbers.data() + at;
+    if (is_program(position)) return state.keyed.read(position);
     if (position + kRing < position_) return nullptr;  // only in a trace that is not the machine's
-    return state.ring.data() + position % kRing * columns;
+    return state.numbers.data() + position % kRing * columns;
 }
 
 // Where the entry of this token goes; null where it is not kept.
@@ -117,12 +146,8 @@ Number* Engine<Number>::entry_to_write(const TableInfo& info, TableState<Number>
         case TableInfo::Kind::History:
             // Behind the prompt only the last few are ever asked for: the program lies in the prompt, and the
             // machine's own runs are at most four bytes long.
-            if (prompt_end_ != 0) {
-                state.ring.resize(kRing * columns);
-                return &state.ring[(position_ - 1) % kRing * columns];
-            }
-            state.numbers.resize(state.numbers.size() + columns);
-            return state.numbers.data() + state.numbers.size() - columns;
+            if (is_program(position_ - 1)) return state.keyed.write(position_ - 1);
+            return &state.numbers[(position_ - 1) % kRing * columns];
         case TableInfo::Kind::Class: return state.numbers.data();
         case TableInfo::Kind::Keyed:
             if (key < 0 || key >= static_cast<Number>(kKeyLimit)) return nullptr;  // of a trace not the machine's
@@ -218,7 +243,7 @@ void Engine<Number>::begin_token(Token token) {
     std::fill(variables_.begin(), variables_.end(), Number{0});
     const Span embedding = forward_->embedding[token];
     for (std::uint32_t i = embedding.begin; i < embedding.end; ++i) {
-        variables_[forward_->terms[i].variable] = factors_[i];
+        variables_[forward_->terms[i].variable] = (*factors_)[i];
     }
     variables_[forward_->position] = position;
     variables_[forward_->square] = multiply(position, position);
@@ -274,16 +299,6 @@ void Engine<Number>::feed(Token token) {
     const Plan& plan = plans_->back(kind, *opcode);
     run_plan(plan);
     if (!predict_plan(plan)) feed_all(token, false);
-}
-
-template <typename Number>
-void Engine<Number>::feed_state(Token token) {
-    if (plans_ == nullptr || token == token::kBegin || !running_ || token == token::kStart) return feed(token);
-    take(token);
-    const std::uint32_t kind = token_class(token);
-    begin_token(token);
-    run_plan(plans_->front(kind));
-    if (const std::optional<Opcode> opcode = current_opcode()) run_plan(plans_->state(kind, *opcode));
 }
 
 template <typename Number>
