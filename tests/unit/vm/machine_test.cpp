@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "vm/byte_stream.h"
 #include "vm/draw.h"
 #include "vm/interpreter.h"
 #include "vm/model_file.h"
@@ -237,27 +236,6 @@ TEST(ModelFile, AHeadWhoseKeyIsNotWhatItClaimsNeedsASearch) {
         }
     }
     EXPECT_GT(changed, 0u);
-}
-
-TEST(ModelFile, UpstreamsFormatIsReadAndItsDamageRefused) {
-    ByteWriter out;
-    for (const std::uint32_t size : {2u, 2u, 1u, 1u, 1u, 1u}) out.u32(size);  // V D L H F stop
-    out.text("a");
-    out.text("halt");
-    const std::size_t numbers = 2 * 2 + (3 * 2 * 2 + 2 * 2 + 2 * 1 * 2 + 2 * 1) + 2 * 2;
-    for (std::size_t i = 0; i < numbers; ++i) out.u64(i % 2 == 0 ? 0 : 0x3ff0000000000000);
-    out.u32(0);
-    out.u32(1);
-    out.u32(1);
-    const std::vector<std::byte> bytes = out.take();
-    const Result<UpstreamModel> model = read_upstream(bytes);
-    ASSERT_TRUE(model.ok()) << model.error().message;
-    EXPECT_EQ(model->spellings[1], "halt");
-    EXPECT_EQ(model->tie_break, std::vector<std::int32_t>{1});
-    EXPECT_EQ(model->non_zero(), 11u);
-    for (std::size_t size = 0; size < bytes.size(); ++size) {
-        EXPECT_FALSE(read_upstream(std::span(bytes).first(size)).ok()) << size;
-    }
 }
 
 TEST(Draw, NamesEveryHeadAndSlot) {
