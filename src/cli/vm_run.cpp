@@ -1,4 +1,6 @@
 // hearth vm run: one program or a list of them.
+#include <sys/resource.h>
+
 #include <memory>
 
 #include "base/json.h"
@@ -31,12 +33,19 @@ std::string tokens_text(const vm::RunReport& report) {
            format_number(rate / 1000, 0) + "K tok/s · " + format_number(report.seconds, 3) + " s";
 }
 
+// Of this process, so far.
+std::uint64_t peak_memory_bytes() {
+    rusage used{};
+    return ::getrusage(RUSAGE_SELF, &used) == 0 ? static_cast<std::uint64_t>(used.ru_maxrss) * 1024 : 0;
+}
+
 Json report_json(const vm::Program& program, const vm::RunReport& report) {
     Json::Object fields{{"output", report.output},
                         {"output_hex", hex_text(report.output)},
                         {"prompt_tokens", report.prompt_tokens},
                         {"tokens", report.tokens},
                         {"seconds", report.seconds},
+                        {"peak_memory_bytes", peak_memory_bytes()},
                         {"trace_hash", report.trace_hash.text()},
                         {"halted", report.halted},
                         {"trap", nullptr}};
