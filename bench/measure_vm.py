@@ -8,7 +8,7 @@
 The peer's executables are built elsewhere; {program} becomes FOLDER/PROGRAM.txt. All arms take turns, so that a slow
 minute hits all of them; figures are medians. Both systems generate the program's trace token by token and then replay it
 in batches; a peer prints its rates itself. Tokens are each system's own: ours needs fewer for the same program. Other
-processes spoil the figures: measure on a quiet machine. A program measured again takes the place of its old figures.
+processes spoil the figures: measure on a quiet machine. Runs of one commit and machine add up in OUT; others replace it.
 """
 import argparse
 import json
@@ -21,71 +21,76 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+LEAST_SHARE = 0.9  # of the processors asked for; a run that got less was disturbed and does not count
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def run(command: list[str]) -> tuple[str, int]:
-    """Standard output and peak memory in bytes."""
+def run(command: list[str]) -> tuple[str, int, float]:
+    """Standard output, peak memory in bytes, and the share of one processor that it got."""
+    started = time.monotonic()
     with tempfile.TemporaryFile() as out:
         child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=os.environ | ONE_THREAD)
         _, status, used = os.wait4(child.pid, 0)
+        share = (used.ru_utime + used.ru_stime) / (time.monotonic() - started)
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         text = out.read().decode("utf-8", "replace")
     if child.returncode != 0:
         raise RuntimeError(f"{shlex.join(command)}: exit status {child.returncode}\n{text[-2000:]}")
-    return text, used.ru_maxrss * 1024
+    return text, used.ru_maxrss * 1024, share
 
 
 class Figures:
-    """Samples by arm, in the order they were first seen."""
+    """Samples by arm, in the order they were first seen; `kept` is what earlier runs left."""
 
-    def __init__(self):
-        self.samples: dict[str, list[float]] = {}
-        self.tokens: dict[str, int] = {}
-        self.peak: dict[str, int] = {}
+    def __init__(self, kept: list[dict]):
+        self.arms = {arm["arm"]: arm for arm in kept}
 
-    def add(self, arm: str, rate: float, tokens: int, peak: int = 0) -> None:
-        self.samples.setdefault(arm, []).append(rate)
-        self.tokens[arm] = tokens
-        self.peak[arm] = max(self.peak.get(arm, 0), peak)
-
-    def arms(self) -> list[dict]:
-        return [{"arm": arm, "tok_s": statistics.median(rates), "low": min(rates), "high": max(rates),
-                 "runs": len(rates), "tokens": self.tokens[arm],
-                 **({"peak_memory_bytes": self.peak[arm]} if self.peak[arm] else {})}
-                for arm, rates in self.samples.items()]
+    def add(self, name: str, rate: float, tokens: int, share: float, peak: int = 0) -> None:
+        if share < LEAST_SHARE:
+            print(f"disturbed: {name} got {share:.2f} of its processors", flush=True)
+            return
+        arm = self.arms.setdefault(name, {"arm": name, "samples": []})
+        arm["samples"].append(round(rate, 1))
+        rates = arm["samples"]
+        arm |= {"tok_s": statistics.median(rates), "low": min(rates), "high": max(rates), "runs": len(rates),
+                "tokens": tokens}
+        if peak:
+            arm["peak_memory_bytes"] = max(peak, arm.get("peak_memory_bytes", 0))
 
 
 def measure_hearth(arguments, figures: Figures, program: str, data: str) -> None:
-    text, _ = run([arguments.hearth, "vm", "bench", program, "--input", data, "--threads", str(arguments.threads), "--json"])
+    text, _, _ = run([arguments.hearth, "vm", "bench", program, "--input", data, "--threads", str(arguments.threads), "--json"])
     answer = json.loads(text.splitlines()[-1])
     if not answer["equal"]:
         raise RuntimeError("the traces differ")
     for row in answer["rows"]:
-        figures.add(row["name"], row["tokens_per_second"], row["tokens"])
-    text, peak = run([arguments.hearth, "vm", "run", program, "--input", data, "--json"])
+        share = row["cpu_seconds"] / row["seconds"] / row["threads"]
+        figures.add(row["name"], row["tokens_per_second"], row["tokens"], share)
+    text, peak, share = run([arguments.hearth, "vm", "run", program, "--input", data, "--json"])
     answer = json.loads(text.splitlines()[-1])
     # The whole process: the model built, the prompt read, the program generated.
-    figures.add("hearth vm run, whole process", answer["tokens"] / answer["seconds"], answer["tokens"], peak)
+    figures.add("hearth vm run, whole process", answer["tokens"] / answer["seconds"], answer["tokens"], share, peak)
 
 
 def measure_blas(arguments, figures: Figures, program: str, data: str) -> None:
-    answer = json.loads(run([arguments.blas, program, data, str(arguments.blas_tokens)])[0])
-    figures.add("verify float64, dense, OpenBLAS, 1 thread", answer["tokens_per_second"], answer["tokens"])
+    text, _, share = run([arguments.blas, program, data, str(arguments.blas_tokens)])
+    answer = json.loads(text)
+    figures.add("verify float64, dense, OpenBLAS, 1 thread", answer["tokens_per_second"], answer["tokens"], share)
 
 
 def measure_peer(figures: Figures, name: str, command: str, program: pathlib.Path) -> None:
-    text, peak = run([word.replace("{program}", str(program)) for word in shlex.split(command)])
+    text, peak, share = run([word.replace("{program}", str(program)) for word in shlex.split(command)])
     generated = re.search(r"(\d+) tok, .*?\(\s*(\d+) tok/s\)", text)
     batched = re.search(r"Batched total:.*?\(\s*(\d+) tok/s\)", text)
     if not generated:
         raise RuntimeError("no rate in what the peer printed:\n" + text[-2000:])
-    figures.add(f"peer {name}: generate", float(generated[2]), int(generated[1]), peak)
+    figures.add(f"peer {name}: generate", float(generated[2]), int(generated[1]), share, peak)
     if batched:
-        figures.add(f"peer {name}: batched replay", float(batched[1]), int(generated[1]))
+        figures.add(f"peer {name}: batched replay", float(batched[1]), int(generated[1]), share)
 
 
 def main() -> int:
@@ -107,11 +112,13 @@ def main() -> int:
     kept = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"programs": {}}
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], check=True, capture_output=True,
                             text=True).stdout.strip()
+    if (kept.get("commit"), kept.get("name")) != (commit, arguments.name):
+        kept["programs"] = {}
     kept |= {"name": arguments.name, "architecture": platform.machine(), "commit": commit, "threads": arguments.threads,
              "peer": arguments.peer_name or kept.get("peer", "")}
     for name in arguments.programs:
         source, data = cases[name]
-        figures = Figures()
+        figures = Figures(kept["programs"].get(name, []))
         with tempfile.TemporaryDirectory() as folder:
             program = f"{folder}/{name}.vm"
             run([arguments.hearth, "vm", "build", str(ROOT / "examples/vm" / source), "-o", program])
@@ -122,7 +129,7 @@ def main() -> int:
                 for peer in arguments.peer:
                     peer_name, command = peer.split("=", 1)
                     measure_peer(figures, peer_name, command, arguments.peer_programs / f"{name}.txt")
-        kept["programs"][name] = figures.arms()
+        kept["programs"][name] = list(figures.arms.values())
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(json.dumps(kept, indent=1) + "\n")
     return 0
