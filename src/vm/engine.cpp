@@ -195,45 +195,38 @@ void Engine<Number>::write_plan(const Plan& plan, const PlanOperation& operation
     for (std::uint32_t i = 0; entry != nullptr && i < operation.column_count; ++i) entry[i] = evaluate(plan, column[i]);
 }
 
+// Where the entry asked for is; null where there is none, which reads as zeros.
+template <typename Number>
+const Number* Engine<Number>::entry_to_read(const TableInfo& info, const TableState<Number>& state,
+                                            Number query) const {
+    const std::size_t columns = info.columns.size();
+    switch (info.kind) {
+        case TableInfo::Kind::Recent: return state.numbers.data() + clamp_position(query) % kRing * columns;
+        case TableInfo::Kind::History: return history_entry(state, columns, clamp_position(query));
+        case TableInfo::Kind::Keyed: return query < 0 ? nullptr : state.keyed.read(static_cast<std::uint64_t>(query));
+        default: return state.numbers.data();  // Class and Sum have one
+    }
+}
+
 template <typename Number>
 void Engine<Number>::read(const Operation& operation) {
     const TableInfo& info = forward_->tables[operation.table];
     const TableState<Number>& state = states_[operation.table];
-    const std::size_t columns = info.columns.size();
-    const Number* entry = state.numbers.data();
-    std::vector<Number> found;
-    switch (info.kind) {
-        case TableInfo::Kind::Class:
-        case TableInfo::Kind::Sum: break;
-        case TableInfo::Kind::Tokens: {
-            const Token there = token_at(clamp_position(dot(operation.query)));
-            for (std::size_t i = 0; i < operation.columns.size(); ++i) {
-                add_to(operation.outs[i], static_cast<Number>(info.token_values[operation.columns[i]][there]));
-            }
-            return;
+    const auto add = [&](const auto& value_of) {
+        for (std::size_t i = 0; i < operation.columns.size(); ++i) {
+            add_to(operation.outs[i], static_cast<Number>(value_of(operation.columns[i])));
         }
-        case TableInfo::Kind::Recent: entry += clamp_position(dot(operation.query)) % kRing * columns; break;
-        case TableInfo::Kind::History:
-            entry = history_entry(state, columns, clamp_position(dot(operation.query)));
-            if (entry == nullptr) return;
-            break;
-        case TableInfo::Kind::Keyed: {
-            const Number key = dot(operation.query);
-            entry = key < 0 ? nullptr : state.keyed.read(static_cast<std::uint64_t>(key));
-            if (entry == nullptr) return;
-            break;
-        }
-        case TableInfo::Kind::Hull: {
-            std::vector<std::int64_t> values(columns);
-            state.hull->find(static_cast<std::int64_t>(dot(operation.query)),
-                             static_cast<std::int64_t>(dot(operation.query_y)), values.data());
-            for (const std::int64_t value : values) found.push_back(static_cast<Number>(value));
-            entry = found.data();
-            break;
-        }
-    }
-    for (std::size_t i = 0; i < operation.columns.size(); ++i) {
-        add_to(operation.outs[i], entry[operation.columns[i]]);
+    };
+    if (info.kind == TableInfo::Kind::Tokens) {
+        const Token there = token_at(clamp_position(dot(operation.query)));
+        add([&](std::uint32_t column) { return info.token_values[column][there]; });
+    } else if (info.kind == TableInfo::Kind::Hull) {
+        std::vector<std::int64_t> values(info.columns.size());
+        state.hull->find(static_cast<std::int64_t>(dot(operation.query)),
+                         static_cast<std::int64_t>(dot(operation.query_y)), values.data());
+        add([&](std::uint32_t column) { return values[column]; });
+    } else if (const Number* entry = entry_to_read(info, state, dot(operation.query))) {
+        add([&](std::uint32_t column) { return entry[column]; });
     }
 }
 
@@ -323,33 +316,19 @@ void Engine<Number>::add_terms(const Plan& plan, Span out, Number value) {
 template <typename Number>
 void Engine<Number>::read_plan(const Plan& plan, const PlanOperation& operation) {
     const TableInfo& info = forward_->tables[operation.table];
-    const TableState<Number>& state = states_[operation.table];
-    const std::size_t columns = info.columns.size();
-    const Number* entry = state.numbers.data();
-    switch (info.kind) {
-        case TableInfo::Kind::Tokens: {
-            const Token there = token_at(clamp_position(evaluate(plan, operation.gate)));
-            for (std::uint32_t i = operation.first_column; i < operation.first_column + operation.column_count; ++i) {
-                add_terms(plan, plan.outs[i], static_cast<Number>(info.token_values[plan.columns[i]][there]));
-            }
-            return;
+    const std::uint32_t first = operation.first_column;
+    const std::uint32_t end = first + operation.column_count;
+    const Number query = evaluate(plan, operation.gate);
+    if (info.kind == TableInfo::Kind::Tokens) {
+        const Token there = token_at(clamp_position(query));
+        for (std::uint32_t i = first; i < end; ++i) {
+            add_terms(plan, plan.outs[i], static_cast<Number>(info.token_values[plan.columns[i]][there]));
         }
-        case TableInfo::Kind::Recent: entry += clamp_position(evaluate(plan, operation.gate)) % kRing * columns; break;
-        case TableInfo::Kind::History:
-            entry = history_entry(state, columns, clamp_position(evaluate(plan, operation.gate)));
-            if (entry == nullptr) return;
-            break;
-        case TableInfo::Kind::Keyed: {
-            const Number key = evaluate(plan, operation.gate);
-            entry = key < 0 ? nullptr : state.keyed.read(static_cast<std::uint64_t>(key));
-            if (entry == nullptr) return;
-            break;
-        }
-        default: break;
+        return;
     }
-    for (std::uint32_t i = operation.first_column; i < operation.first_column + operation.column_count; ++i) {
-        add_terms(plan, plan.outs[i], entry[plan.columns[i]]);
-    }
+    const Number* entry = entry_to_read(info, states_[operation.table], query);
+    if (entry == nullptr) return;
+    for (std::uint32_t i = first; i < end; ++i) add_terms(plan, plan.outs[i], entry[plan.columns[i]]);
 }
 
 template <typename Number>
@@ -394,20 +373,25 @@ void Engine<Number>::run_plan(const Plan& plan) {
     }
 }
 
+// The best token of a group and its score: base + 2 v x - v^2 is greatest at the v nearest to x.
+template <typename Number>
+std::pair<Number, Token> Engine<Number>::best_of(const ScoreGroup& group, Number base, Number at) {
+    const Number last = static_cast<Number>(group.tokens.size() - 1);
+    const std::size_t value = at <= 0 ? 0 : at >= last ? group.tokens.size() - 1 : static_cast<std::size_t>(at);
+    const Number v = static_cast<Number>(value);
+    return {plus(base, multiply(v, plus(at, plus(at, -v)))), group.tokens[value]};
+}
+
 template <typename Number>
 bool Engine<Number>::predict_plan(const Plan& plan) {
     Number greatest = static_cast<Number>(kKindScore / 2);
     bool found = false;
     for (const PlanGroup& group : plan.groups) {
-        const std::vector<Token>& tokens = forward_->groups[group.group].tokens;
-        const Number at = evaluate(plan, group.at);
-        const Number last = static_cast<Number>(tokens.size() - 1);
-        const std::size_t value = at <= 0 ? 0 : at >= last ? tokens.size() - 1 : static_cast<std::size_t>(at);
-        const Number v = static_cast<Number>(value);
-        const Number score = plus(evaluate(plan, group.base), multiply(v, plus(at, plus(at, -v))));
+        const auto [score, token] =
+            best_of(forward_->groups[group.group], evaluate(plan, group.base), evaluate(plan, group.at));
         if (score <= greatest) continue;
         greatest = score;
-        predicted_ = tokens[value];
+        predicted_ = token;
         found = true;
     }
     return found;
@@ -415,22 +399,12 @@ bool Engine<Number>::predict_plan(const Plan& plan) {
 
 template <typename Number>
 Token Engine<Number>::predict_groups() const {
-    Token best = 0;
-    Number greatest = 0;
-    bool first = true;
+    std::optional<std::pair<Number, Token>> best;
     for (const ScoreGroup& group : forward_->groups) {
-        const Number at = dot(group.at);
-        const Number last = static_cast<Number>(group.tokens.size() - 1);
-        const std::size_t value = at <= 0 ? 0 : at >= last ? group.tokens.size() - 1 : static_cast<std::size_t>(at);
-        const Number v = static_cast<Number>(value);
-        const Number score = plus(dot(group.base), multiply(v, plus(at, plus(at, -v))));
-        if (first || score > greatest) {
-            greatest = score;
-            best = group.tokens[value];
-            first = false;
-        }
+        const std::pair<Number, Token> one = best_of(group, dot(group.base), dot(group.at));
+        if (!best || one.first > best->first) best = one;
     }
-    return best;
+    return best ? best->second : Token{0};
 }
 
 template <typename Number>

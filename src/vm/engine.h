@@ -76,6 +76,8 @@ private:
     std::optional<Opcode> current_opcode() const;
     bool is_program(std::uint64_t position) const { return prompt_end_ == 0 || position + 1 < prompt_end_; }
     const Number* history_entry(const TableState<Number>& state, std::size_t columns, std::uint64_t position) const;
+    const Number* entry_to_read(const TableInfo& info, const TableState<Number>& state, Number query) const;
+    static std::pair<Number, Token> best_of(const ScoreGroup& group, Number base, Number at);
     Token predict_groups() const;
     Number evaluate(const Plan& plan, const PlanExpression& expression) const;
     void add_terms(const Plan& plan, Span out, Number value);
