@@ -5,7 +5,7 @@ set -euo pipefail
 
 build_packages=(g++ cmake ninja-build make python3 python3-pip libhwloc-dev libboost1.81-dev libssl-dev)
 test_packages=("${build_packages[@]}" libgtest-dev libbenchmark-dev python3-jinja2 python3-numpy python3-venv curl
-  clang-14 clang-format-14 libclang-rt-14-dev lld-14 wabt)
+  clang-14 clang-format-14 libclang-rt-14-dev lld-14 wabt libopenblas-dev)
 
 case "${1:-build}" in
   build) packages=("${build_packages[@]}") ;;

@@ -1,4 +1,6 @@
 // hearth vm run: one program or a list of them.
+#include <sys/resource.h>
+
 #include <memory>
 
 #include "base/json.h"
@@ -9,6 +11,7 @@
 #include "cli/vm.h"
 #include "cli/vm_source.h"
 #include "vm/speculate.h"
+#include "vm/upstream_run.h"
 
 namespace hearth {
 
@@ -24,12 +27,25 @@ std::string hex_text(std::string_view bytes) {
     return text;
 }
 
+std::string tokens_text(const vm::RunReport& report) {
+    const double rate = report.seconds > 0 ? static_cast<double>(report.tokens) / report.seconds : 0;
+    return "prompt " + std::to_string(report.prompt_tokens) + " tok · " + std::to_string(report.tokens) + " tok " +
+           format_number(rate / 1000, 0) + "K tok/s · " + format_number(report.seconds, 3) + " s";
+}
+
+// Of this process, so far.
+std::uint64_t peak_memory_bytes() {
+    rusage used{};
+    return ::getrusage(RUSAGE_SELF, &used) == 0 ? static_cast<std::uint64_t>(used.ru_maxrss) * 1024 : 0;
+}
+
 Json report_json(const vm::Program& program, const vm::RunReport& report) {
     Json::Object fields{{"output", report.output},
                         {"output_hex", hex_text(report.output)},
                         {"prompt_tokens", report.prompt_tokens},
                         {"tokens", report.tokens},
                         {"seconds", report.seconds},
+                        {"peak_memory_bytes", peak_memory_bytes()},
                         {"trace_hash", report.trace_hash.text()},
                         {"halted", report.halted},
                         {"trap", nullptr}};
@@ -41,7 +57,7 @@ Json report_json(const vm::Program& program, const vm::RunReport& report) {
     return Json(std::move(fields));
 }
 
-// Who executes, made once for all programs of a call.
+// Who executes: the model is made once for all programs of a call, and a program's prompt is read once for all inputs.
 class Executor {
 public:
     static Result<Executor> create(const Arguments& arguments, const Session& session) {
@@ -61,33 +77,41 @@ public:
         if (made.speculates_) made.pool_ = std::make_unique<ThreadPool>(TRY(vm_threads(arguments, session)));
         return made;
     }
-    Result<vm::RunReport> run(const vm::Program& program, std::string_view input, const vm::RunLimits& limits) const {
-        if (engine_ == "native") return vm::run_native(program, input, limits);
-        std::unique_ptr<vm::Transformer> own;
-        if (specializes_) own = TRY(vm::build_specialized(program, heads_));
-        const vm::Transformer& transformer = own != nullptr ? *own : *transformer_;
-        if (engine_ == "float64") return run_in<double>(transformer, program, input, limits);
-        return run_in<std::int64_t>(transformer, program, input, limits);
+    Status load(const std::string& path) {
+        int64_.reset();
+        float64_.reset();
+        program_ = std::make_unique<vm::Program>(TRY(load_vm_program(path)));
+        if (specializes_) transformer_ = TRY(vm::build_specialized(*program_, heads_));
+        return {};
+    }
+    const vm::Program& program() const { return *program_; }
+    Result<vm::RunReport> run(std::string_view input, const vm::RunLimits& limits) {
+        if (engine_ == "native") return vm::run_native(*program_, input, limits);
+        if (engine_ == "float64") return run_in(float64_, input, limits);
+        return run_in(int64_, input, limits);
     }
 
 private:
     template <typename Number>
-    Result<vm::RunReport> run_in(const vm::Transformer& transformer, const vm::Program& program, std::string_view input,
-                                 const vm::RunLimits& limits) const {
-        if (speculates_) return vm::run_speculatively<Number>(transformer, program, input, limits, *pool_);
-        vm::Generation<Number> generation = TRY(begin<Number>(transformer, program, input));
+    Result<vm::RunReport> run_in(std::unique_ptr<vm::PreparedProgram<Number>>& prepared, std::string_view input,
+                                 const vm::RunLimits& limits) {
+        if (speculates_) return vm::run_speculatively<Number>(*transformer_, *program_, input, limits, *pool_);
+        vm::Generation<Number> generation = TRY(begin(prepared, input));
         generation.run(limits);
         if (!snapshot_.empty() && !generation.report().halted) {
-            TRY(write_file_atomically(snapshot_, generation.save(program)));
+            TRY(write_file_atomically(snapshot_, generation.save(*program_)));
         }
         return generation.report();
     }
     template <typename Number>
-    Result<vm::Generation<Number>> begin(const vm::Transformer& transformer, const vm::Program& program,
-                                         std::string_view input) const {
-        if (resume_.empty()) return vm::PreparedProgram<Number>(transformer, program).begin(input);
-        const std::string content = TRY(read_file(resume_, std::size_t{4} << 30));
-        return vm::Generation<Number>::load(transformer, program, std::as_bytes(std::span(content)));
+    Result<vm::Generation<Number>> begin(std::unique_ptr<vm::PreparedProgram<Number>>& prepared,
+                                         std::string_view input) {
+        if (!resume_.empty()) {
+            const std::string content = TRY(read_file(resume_, std::size_t{4} << 30));
+            return vm::Generation<Number>::load(*transformer_, *program_, std::as_bytes(std::span(content)));
+        }
+        if (prepared == nullptr) prepared = std::make_unique<vm::PreparedProgram<Number>>(*transformer_, *program_);
+        return prepared->begin(input);
     }
     std::string engine_;
     vm::HeadMode heads_ = vm::HeadMode::Auto;
@@ -96,42 +120,76 @@ private:
     std::string snapshot_, resume_;
     std::unique_ptr<vm::Transformer> transformer_;
     std::unique_ptr<ThreadPool> pool_;
+    std::unique_ptr<vm::Program> program_;
+    std::unique_ptr<vm::PreparedProgram<std::int64_t>> int64_;
+    std::unique_ptr<vm::PreparedProgram<double>> float64_;
 };
 
-Result<vm::RunReport> execute(const Arguments& arguments, Session& session, const Executor& executor,
-                              const vm::Program& program, std::string_view input) {
+Result<vm::RunReport> execute(const Arguments& arguments, Session& session, Executor& executor,
+                              std::string_view input) {
     vm::RunLimits limits = TRY(vm_limits(arguments));
     ProgressBar bar(session.console, "executing", 0, ProgressBar::Unit::Items);
     limits.on_progress = [&](std::uint64_t tokens) {
         bar.update(tokens);
         return !InterruptScope::requested();
     };
-    return executor.run(program, input, limits);
+    return executor.run(input, limits);
 }
 
-Status run_batch(const Arguments& arguments, Session& session, const std::string& list_path) {
-    const std::string list = TRY(read_text_file(list_path));
-    const Executor executor = TRY(Executor::create(arguments, session));
-    std::size_t begin = 0;
-    while (begin < list.size()) {
-        const std::size_t end = std::min(list.find('\n', begin), list.size());
-        const std::string line = list.substr(begin, end - begin);
-        begin = end + 1;
-        if (line.empty()) continue;
-        const std::size_t tab = std::min(line.find('\t'), line.size());
-        const Result<vm::Program> program = load_vm_program(line.substr(0, tab));
+// One line of JSON for each (program, input); programs that follow each other are compiled and read once.
+Status run_list(const Arguments& arguments, Session& session,
+                const std::vector<std::pair<std::string, std::string>>& list) {
+    Executor executor = TRY(Executor::create(arguments, session));
+    std::string loaded;
+    for (const auto& [path, input] : list) {
+        const Status ready = path == loaded ? Status{} : executor.load(path);
+        loaded = ready.ok() ? path : "";
         Json answer;
-        if (program.ok()) {
-            const std::string input = tab < line.size() ? line.substr(tab + 1) : "";
-            const Result<vm::RunReport> report = execute(arguments, session, executor, program.value(), input);
-            answer = report.ok() ? report_json(program.value(), report.value())
+        if (ready.ok()) {
+            const Result<vm::RunReport> report = execute(arguments, session, executor, input);
+            answer = report.ok() ? report_json(executor.program(), report.value())
                                  : Json(Json::Object{{"error", report.error().message}});
         } else {
-            answer = Json(Json::Object{{"error", program.error().message}});
+            answer = Json(Json::Object{{"error", ready.error().message}});
         }
         session.console.print_line(answer.dump());
         if (InterruptScope::requested()) return Error{ErrorCode::Cancelled, "vm run: interrupted"};
     }
+    return {};
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+    std::vector<std::string> lines;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        lines.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return lines;
+}
+
+Status run_batch(const Arguments& arguments, Session& session, const std::string& list_path) {
+    std::vector<std::pair<std::string, std::string>> list;
+    for (const std::string& line : lines_of(TRY(read_text_file(list_path)))) {
+        if (line.empty()) continue;
+        const std::size_t tab = std::min(line.find('\t'), line.size());
+        list.emplace_back(line.substr(0, tab), tab < line.size() ? line.substr(tab + 1) : "");
+    }
+    return run_list(arguments, session, list);
+}
+
+// Weights of upstream, a prompt in its tokens.
+Status run_foreign(const Arguments& arguments, Session& session, const std::string& path,
+                   const std::string& model_path) {
+    const std::string weights = TRY(read_file(model_path, std::size_t{256} << 20));
+    const vm::UpstreamModel model = TRY(vm::read_upstream(std::as_bytes(std::span(weights))));
+    const std::vector<std::uint32_t> prompt = TRY(vm::parse_upstream_prompt(model, TRY(read_text_file(path))));
+    vm::RunLimits limits = TRY(vm_limits(arguments));
+    limits.on_progress = [](std::uint64_t) { return !InterruptScope::requested(); };
+    const vm::RunReport report = vm::run_upstream(model, prompt, limits);
+    session.console.print(report.output);
+    session.console.note(tokens_text(report));
+    if (!report.halted) return Error{ErrorCode::OutOfResources, path + ": stopped by " + report.stopped_by};
     return {};
 }
 
@@ -142,18 +200,23 @@ Status vm_run(const Arguments& arguments, Session& session) {
     if (const std::optional<std::string> list = arguments.text("batch")) return run_batch(arguments, session, *list);
     const std::optional<std::string> path = arguments.positional(1);
     if (!path) return Error{ErrorCode::Usage, "vm run: which program? (FILE or --batch LIST)"};
-    const vm::Program program = TRY(load_vm_program(*path));
-    const Executor executor = TRY(Executor::create(arguments, session));
-    const vm::RunReport report =
-        TRY(execute(arguments, session, executor, program, arguments.text("input").value_or("")));
+    if (const std::optional<std::string> model = arguments.text("model")) {
+        return run_foreign(arguments, session, *path, *model);
+    }
+    if (const std::optional<std::string> inputs = arguments.text("inputs")) {
+        std::vector<std::pair<std::string, std::string>> list;
+        for (std::string& line : lines_of(TRY(read_text_file(*inputs)))) list.emplace_back(*path, std::move(line));
+        return run_list(arguments, session, list);
+    }
+    Executor executor = TRY(Executor::create(arguments, session));
+    TRY(executor.load(*path));
+    const vm::Program& program = executor.program();
+    const vm::RunReport report = TRY(execute(arguments, session, executor, arguments.text("input").value_or("")));
     if (arguments.flag("json")) {
         session.console.print_line(report_json(program, report).dump());
     } else {
         session.console.print(report.output);
-        const double rate = report.seconds > 0 ? static_cast<double>(report.tokens) / report.seconds : 0;
-        session.console.note("prompt " + std::to_string(report.prompt_tokens) + " tok · " +
-                             std::to_string(report.tokens) + " tok " + format_number(rate / 1000, 0) + "K tok/s · " +
-                             format_number(report.seconds, 3) + " s · trace " + report.trace_hash.text());
+        session.console.note(tokens_text(report) + " · trace " + report.trace_hash.text());
     }
     if (report.trap) {
         return Error{ErrorCode::Failed, *path + ": trap: " + std::string(vm::trap_message(*report.trap)) + " in " +

@@ -1,4 +1,6 @@
 // hearth vm verify and bench: every position of a trace against the model, and how fast each way of running is.
+#include <ctime>
+
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/commands.h"
@@ -61,12 +63,38 @@ Status check_prompt(const vm::Program& program, std::span<const vm::Token> token
     return {};
 }
 
-Json rate_json(std::string_view name, std::uint64_t tokens, double seconds) {
-    return Json(Json::Object{{"name", name},
-                             {"tokens", tokens},
-                             {"seconds", seconds},
-                             {"tokens_per_second", seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0}});
-}
+// Rows of a benchmark. The processor's time shows whether others had a share of the machine.
+class BenchRows {
+public:
+    template <typename Body>
+    auto time(std::string_view name, std::size_t threads, const Body& body) {
+        const std::clock_t before = std::clock();
+        auto result = body();
+        const double cpu = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+        names_.push_back({std::string(name), threads, cpu});
+        return result;
+    }
+    // Of the last one timed.
+    void add(std::uint64_t tokens, double seconds) {
+        const auto& [name, threads, cpu] = names_.back();
+        rows.push_back(
+            Json(Json::Object{{"name", name},
+                              {"threads", static_cast<std::uint64_t>(threads)},
+                              {"tokens", tokens},
+                              {"seconds", seconds},
+                              {"cpu_seconds", cpu},
+                              {"tokens_per_second", seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0}}));
+    }
+    Json::Array rows;
+
+private:
+    struct Timed {
+        std::string name;
+        std::size_t threads = 1;
+        double cpu = 0;
+    };
+    std::vector<Timed> names_;
+};
 
 }  // namespace
 
@@ -113,27 +141,40 @@ Status vm_bench(const Arguments& arguments, Session& session) {
     const std::unique_ptr<vm::Transformer> transformer = vm::build_transformer(vm::HeadMode::Auto);
     const double build_seconds = monotonic_seconds() - build_started;
     std::vector<vm::Token> tokens;
-    const vm::RunReport native = TRY(vm::run_native(program, input, limits, [&](std::span<const vm::Token> part) {
-        tokens.insert(tokens.end(), part.begin(), part.end());
+    BenchRows bench;
+    const vm::RunReport native = TRY(bench.time("native interpreter with trace (no model)", 1, [&] {
+        return vm::run_native(program, input, limits, [&](std::span<const vm::Token> part) {
+            tokens.insert(tokens.end(), part.begin(), part.end());
+        });
     }));
-    Json::Array rows;
-    rows.push_back(rate_json("native interpreter with trace (no model)", native.tokens, native.seconds));
-    const double plain_started = monotonic_seconds();
-    vm::Interpreter plain(program, input);
-    plain.run(~std::uint64_t{0});
-    rows.push_back(
-        rate_json("native interpreter without trace (no model)", native.tokens, monotonic_seconds() - plain_started));
-    const vm::RunReport int64 = TRY(vm::PreparedProgram<std::int64_t>(*transformer, program).generate(input, limits));
-    rows.push_back(rate_json("generate int64", int64.tokens, int64.seconds));
-    const vm::RunReport float64 = TRY(vm::PreparedProgram<double>(*transformer, program).generate(input, limits));
-    rows.push_back(rate_json("generate float64", float64.tokens, float64.seconds));
-    const Verified one = TRY(verify_tokens<std::int64_t>(*transformer, alone, tokens, session.console));
-    rows.push_back(rate_json("verify int64, 1 thread", one.positions, one.seconds));
-    const Verified all = TRY(verify_tokens<std::int64_t>(*transformer, pool, tokens, session.console));
+    bench.add(native.tokens, native.seconds);
+    const double plain_seconds = bench.time("native interpreter without trace (no model)", 1, [&] {
+        const double started = monotonic_seconds();
+        vm::Interpreter(program, input).run(~std::uint64_t{0});
+        return monotonic_seconds() - started;
+    });
+    bench.add(native.tokens, plain_seconds);
+    const auto generate = [&]<typename Number>(std::string_view name, Number) {
+        return bench.time(name, 1,
+                          [&] { return vm::PreparedProgram<Number>(*transformer, program).generate(input, limits); });
+    };
+    const vm::RunReport int64 = TRY(generate("generate int64", std::int64_t{}));
+    bench.add(int64.tokens, int64.seconds);
+    const vm::RunReport float64 = TRY(generate("generate float64", double{}));
+    bench.add(float64.tokens, float64.seconds);
+    const auto verify = [&](const std::string& name, ThreadPool& threads) {
+        return bench.time(name, threads.size(),
+                          [&] { return verify_tokens<std::int64_t>(*transformer, threads, tokens, session.console); });
+    };
+    const Verified one = TRY(verify("verify int64, 1 thread", alone));
+    bench.add(one.positions, one.seconds);
     const std::string threads = std::to_string(pool.size()) + " threads";
-    rows.push_back(rate_json("verify int64, " + threads, all.positions, all.seconds));
-    const vm::RunReport drafted = TRY(vm::run_speculatively<std::int64_t>(*transformer, program, input, limits, pool));
-    rows.push_back(rate_json("speculate int64, " + threads, drafted.tokens, drafted.seconds));
+    const Verified all = TRY(verify("verify int64, " + threads, pool));
+    bench.add(all.positions, all.seconds);
+    const vm::RunReport drafted = TRY(bench.time("speculate int64, " + threads, pool.size(), [&] {
+        return vm::run_speculatively<std::int64_t>(*transformer, program, input, limits, pool);
+    }));
+    bench.add(drafted.tokens, drafted.seconds);
     const std::string hash = native.trace_hash.text();
     const bool same = int64.trace_hash.text() == hash && float64.trace_hash.text() == hash &&
                       drafted.trace_hash.text() == hash && !one.mismatch && !all.mismatch;
@@ -141,12 +182,12 @@ Status vm_bench(const Arguments& arguments, Session& session) {
         session.console.print_line(Json(Json::Object{{"build_seconds", build_seconds},
                                                      {"trace_hash", hash},
                                                      {"equal", same},
-                                                     {"rows", std::move(rows)}})
+                                                     {"rows", std::move(bench.rows)}})
                                        .dump());
     } else {
         session.console.print_line("model built in " + format_number(build_seconds * 1000, 1) + " ms; trace " + hash +
                                    (same ? ", the same every way" : ", NOT the same every way"));
-        for (const Json& row : rows) {
+        for (const Json& row : bench.rows) {
             session.console.print_line(format_number(*row.find("tokens_per_second")->as_double() / 1e6, 3) +
                                        " M tok/s  " + *row.find("name")->as_string());
         }

@@ -37,23 +37,31 @@ template <typename Number>
 TableState<Number> TableState<Number>::clone() const {
     TableState copy;
     copy.numbers = numbers;
-    copy.ring = ring;
     copy.keyed = keyed.clone();
     if (hull != nullptr) copy.hull = std::make_unique<HullCache>(*hull);
     return copy;
 }
 
 template <typename Number>
+bool TableState<Number>::same(const TableState& other) const {
+    return hull == nullptr && other.hull == nullptr && numbers == other.numbers && keyed.same(other.keyed);
+}
+
+template <typename Number>
 Engine<Number>::Engine(const Forward& forward, PlanCache* plans) : forward_(&forward), plans_(plans) {
     if (forward.fetch == forward.operations.size()) plans_ = nullptr;
-    for (const Term& term : forward.terms) factors_.push_back(static_cast<Number>(term.factor));
+    std::vector<Number> factors;
+    for (const Term& term : forward.terms) factors.push_back(static_cast<Number>(term.factor));
+    factors_ = std::make_shared<const std::vector<Number>>(std::move(factors));
     variables_.resize(forward.variable_count);
     for (const TableInfo& info : forward.tables) {
         TableState<Number> state;
         const std::size_t columns = info.columns.size();
-        if (info.kind == TableInfo::Kind::Recent) state.numbers.resize(kRing * columns);
+        const bool by_key = info.kind == TableInfo::Kind::Keyed || info.kind == TableInfo::Kind::History;
+        const bool by_time = info.kind == TableInfo::Kind::Recent || info.kind == TableInfo::Kind::History;
+        if (by_time) state.numbers.resize(kRing * columns);
         if (info.kind == TableInfo::Kind::Class || info.kind == TableInfo::Kind::Sum) state.numbers.resize(columns);
-        if (info.kind == TableInfo::Kind::Keyed) state.keyed = KeyedTable<Number>(columns);
+        if (by_key) state.keyed = KeyedTable<Number>(columns);
         if (info.kind == TableInfo::Kind::Hull) state.hull = std::make_unique<HullCache>(columns, info.tie);
         states_.push_back(std::move(state));
     }
@@ -74,10 +82,32 @@ Engine<Number> Engine<Number>::clone() const {
 }
 
 template <typename Number>
+void Engine<Number>::freeze() {
+    for (TableState<Number>& state : states_) state.keyed.freeze();
+}
+
+template <typename Number>
+void Engine<Number>::take_recent(Engine& other) {
+    CHECK(position_ == other.position_);
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        const TableInfo::Kind kind = forward_->tables[i].kind;
+        const bool by_position = kind == TableInfo::Kind::Recent || kind == TableInfo::Kind::History;
+        if (by_position) states_[i].numbers.swap(other.states_[i].numbers);
+    }
+}
+
+template <typename Number>
+bool Engine<Number>::same_state(const Engine& other) const {
+    return position_ == other.position_ && prompt_end_ == other.prompt_end_ && running_ == other.running_ &&
+           std::equal(states_.begin(), states_.end(), other.states_.begin(), other.states_.end(),
+                      [](const auto& mine, const auto& theirs) { return mine.same(theirs); });
+}
+
+template <typename Number>
 Number Engine<Number>::dot(Span span) const {
     Number sum = 0;
     for (std::uint32_t i = span.begin; i < span.end; ++i) {
-        sum = plus(sum, multiply(factors_[i], variables_[forward_->terms[i].variable]));
+        sum = plus(sum, multiply((*factors_)[i], variables_[forward_->terms[i].variable]));
     }
     return sum;
 }
@@ -86,7 +116,7 @@ template <typename Number>
 void Engine<Number>::add_to(Span out, Number value) {
     for (std::uint32_t i = out.begin; i < out.end; ++i) {
         Number& target = variables_[forward_->terms[i].variable];
-        target = plus(target, multiply(factors_[i], value));
+        target = plus(target, multiply((*factors_)[i], value));
     }
 }
 
@@ -102,10 +132,9 @@ std::uint64_t Engine<Number>::clamp_position(Number query) const {
 template <typename Number>
 const Number* Engine<Number>::history_entry(const TableState<Number>& state, std::size_t columns,
                                             std::uint64_t position) const {
-    const std::size_t at = static_cast<std::size_t>(position) * columns;
-    if (at < state.numbers.size()) return state.numbers.data() + at;
+    if (is_program(position)) return state.keyed.read(position);
     if (position + kRing < position_) return nullptr;  // only in a trace that is not the machine's
-    return state.ring.data() + position % kRing * columns;
+    return state.numbers.data() + position % kRing * columns;
 }
 
 // Where the entry of this token goes; null where it is not kept.
@@ -117,12 +146,8 @@ Number* Engine<Number>::entry_to_write(const TableInfo& info, TableState<Number>
         case TableInfo::Kind::History:
             // Behind the prompt only the last few are ever asked for: the program lies in the prompt, and the
             // machine's own runs are at most four bytes long.
-            if (prompt_end_ != 0) {
-                state.ring.resize(kRing * columns);
-                return &state.ring[(position_ - 1) % kRing * columns];
-            }
-            state.numbers.resize(state.numbers.size() + columns);
-            return state.numbers.data() + state.numbers.size() - columns;
+            if (is_program(position_ - 1)) return state.keyed.write(position_ - 1);
+            return &state.numbers[(position_ - 1) % kRing * columns];
         case TableInfo::Kind::Class: return state.numbers.data();
         case TableInfo::Kind::Keyed:
             if (key < 0 || key >= static_cast<Number>(kKeyLimit)) return nullptr;  // of a trace not the machine's
@@ -170,45 +195,38 @@ void Engine<Number>::write_plan(const Plan& plan, const PlanOperation& operation
     for (std::uint32_t i = 0; entry != nullptr && i < operation.column_count; ++i) entry[i] = evaluate(plan, column[i]);
 }
 
+// Where the entry asked for is; null where there is none, which reads as zeros.
+template <typename Number>
+const Number* Engine<Number>::entry_to_read(const TableInfo& info, const TableState<Number>& state,
+                                            Number query) const {
+    const std::size_t columns = info.columns.size();
+    switch (info.kind) {
+        case TableInfo::Kind::Recent: return state.numbers.data() + clamp_position(query) % kRing * columns;
+        case TableInfo::Kind::History: return history_entry(state, columns, clamp_position(query));
+        case TableInfo::Kind::Keyed: return query < 0 ? nullptr : state.keyed.read(static_cast<std::uint64_t>(query));
+        default: return state.numbers.data();  // Class and Sum have one
+    }
+}
+
 template <typename Number>
 void Engine<Number>::read(const Operation& operation) {
     const TableInfo& info = forward_->tables[operation.table];
     const TableState<Number>& state = states_[operation.table];
-    const std::size_t columns = info.columns.size();
-    const Number* entry = state.numbers.data();
-    std::vector<Number> found;
-    switch (info.kind) {
-        case TableInfo::Kind::Class:
-        case TableInfo::Kind::Sum: break;
-        case TableInfo::Kind::Tokens: {
-            const Token there = token_at(clamp_position(dot(operation.query)));
-            for (std::size_t i = 0; i < operation.columns.size(); ++i) {
-                add_to(operation.outs[i], static_cast<Number>(info.token_values[operation.columns[i]][there]));
-            }
-            return;
+    const auto add = [&](const auto& value_of) {
+        for (std::size_t i = 0; i < operation.columns.size(); ++i) {
+            add_to(operation.outs[i], static_cast<Number>(value_of(operation.columns[i])));
         }
-        case TableInfo::Kind::Recent: entry += clamp_position(dot(operation.query)) % kRing * columns; break;
-        case TableInfo::Kind::History:
-            entry = history_entry(state, columns, clamp_position(dot(operation.query)));
-            if (entry == nullptr) return;
-            break;
-        case TableInfo::Kind::Keyed: {
-            const Number key = dot(operation.query);
-            entry = key < 0 ? nullptr : state.keyed.read(static_cast<std::uint64_t>(key));
-            if (entry == nullptr) return;
-            break;
-        }
-        case TableInfo::Kind::Hull: {
-            std::vector<std::int64_t> values(columns);
-            state.hull->find(static_cast<std::int64_t>(dot(operation.query)),
-                             static_cast<std::int64_t>(dot(operation.query_y)), values.data());
-            for (const std::int64_t value : values) found.push_back(static_cast<Number>(value));
-            entry = found.data();
-            break;
-        }
-    }
-    for (std::size_t i = 0; i < operation.columns.size(); ++i) {
-        add_to(operation.outs[i], entry[operation.columns[i]]);
+    };
+    if (info.kind == TableInfo::Kind::Tokens) {
+        const Token there = token_at(clamp_position(dot(operation.query)));
+        add([&](std::uint32_t column) { return info.token_values[column][there]; });
+    } else if (info.kind == TableInfo::Kind::Hull) {
+        std::vector<std::int64_t> values(info.columns.size());
+        state.hull->find(static_cast<std::int64_t>(dot(operation.query)),
+                         static_cast<std::int64_t>(dot(operation.query_y)), values.data());
+        add([&](std::uint32_t column) { return values[column]; });
+    } else if (const Number* entry = entry_to_read(info, state, dot(operation.query))) {
+        add([&](std::uint32_t column) { return entry[column]; });
     }
 }
 
@@ -218,7 +236,7 @@ void Engine<Number>::begin_token(Token token) {
     std::fill(variables_.begin(), variables_.end(), Number{0});
     const Span embedding = forward_->embedding[token];
     for (std::uint32_t i = embedding.begin; i < embedding.end; ++i) {
-        variables_[forward_->terms[i].variable] = factors_[i];
+        variables_[forward_->terms[i].variable] = (*factors_)[i];
     }
     variables_[forward_->position] = position;
     variables_[forward_->square] = multiply(position, position);
@@ -277,16 +295,6 @@ void Engine<Number>::feed(Token token) {
 }
 
 template <typename Number>
-void Engine<Number>::feed_state(Token token) {
-    if (plans_ == nullptr || token == token::kBegin || !running_ || token == token::kStart) return feed(token);
-    take(token);
-    const std::uint32_t kind = token_class(token);
-    begin_token(token);
-    run_plan(plans_->front(kind));
-    if (const std::optional<Opcode> opcode = current_opcode()) run_plan(plans_->state(kind, *opcode));
-}
-
-template <typename Number>
 Number Engine<Number>::evaluate(const Plan& plan, const PlanExpression& expression) const {
     Number sum = static_cast<Number>(expression.constant);
     const Term* term = plan.terms.data() + expression.terms.begin;
@@ -308,33 +316,19 @@ void Engine<Number>::add_terms(const Plan& plan, Span out, Number value) {
 template <typename Number>
 void Engine<Number>::read_plan(const Plan& plan, const PlanOperation& operation) {
     const TableInfo& info = forward_->tables[operation.table];
-    const TableState<Number>& state = states_[operation.table];
-    const std::size_t columns = info.columns.size();
-    const Number* entry = state.numbers.data();
-    switch (info.kind) {
-        case TableInfo::Kind::Tokens: {
-            const Token there = token_at(clamp_position(evaluate(plan, operation.gate)));
-            for (std::uint32_t i = operation.first_column; i < operation.first_column + operation.column_count; ++i) {
-                add_terms(plan, plan.outs[i], static_cast<Number>(info.token_values[plan.columns[i]][there]));
-            }
-            return;
+    const std::uint32_t first = operation.first_column;
+    const std::uint32_t end = first + operation.column_count;
+    const Number query = evaluate(plan, operation.gate);
+    if (info.kind == TableInfo::Kind::Tokens) {
+        const Token there = token_at(clamp_position(query));
+        for (std::uint32_t i = first; i < end; ++i) {
+            add_terms(plan, plan.outs[i], static_cast<Number>(info.token_values[plan.columns[i]][there]));
         }
-        case TableInfo::Kind::Recent: entry += clamp_position(evaluate(plan, operation.gate)) % kRing * columns; break;
-        case TableInfo::Kind::History:
-            entry = history_entry(state, columns, clamp_position(evaluate(plan, operation.gate)));
-            if (entry == nullptr) return;
-            break;
-        case TableInfo::Kind::Keyed: {
-            const Number key = evaluate(plan, operation.gate);
-            entry = key < 0 ? nullptr : state.keyed.read(static_cast<std::uint64_t>(key));
-            if (entry == nullptr) return;
-            break;
-        }
-        default: break;
+        return;
     }
-    for (std::uint32_t i = operation.first_column; i < operation.first_column + operation.column_count; ++i) {
-        add_terms(plan, plan.outs[i], entry[plan.columns[i]]);
-    }
+    const Number* entry = entry_to_read(info, states_[operation.table], query);
+    if (entry == nullptr) return;
+    for (std::uint32_t i = first; i < end; ++i) add_terms(plan, plan.outs[i], entry[plan.columns[i]]);
 }
 
 template <typename Number>
@@ -379,20 +373,25 @@ void Engine<Number>::run_plan(const Plan& plan) {
     }
 }
 
+// The best token of a group and its score: base + 2 v x - v^2 is greatest at the v nearest to x.
+template <typename Number>
+std::pair<Number, Token> Engine<Number>::best_of(const ScoreGroup& group, Number base, Number at) {
+    const Number last = static_cast<Number>(group.tokens.size() - 1);
+    const std::size_t value = at <= 0 ? 0 : at >= last ? group.tokens.size() - 1 : static_cast<std::size_t>(at);
+    const Number v = static_cast<Number>(value);
+    return {plus(base, multiply(v, plus(at, plus(at, -v)))), group.tokens[value]};
+}
+
 template <typename Number>
 bool Engine<Number>::predict_plan(const Plan& plan) {
     Number greatest = static_cast<Number>(kKindScore / 2);
     bool found = false;
     for (const PlanGroup& group : plan.groups) {
-        const std::vector<Token>& tokens = forward_->groups[group.group].tokens;
-        const Number at = evaluate(plan, group.at);
-        const Number last = static_cast<Number>(tokens.size() - 1);
-        const std::size_t value = at <= 0 ? 0 : at >= last ? tokens.size() - 1 : static_cast<std::size_t>(at);
-        const Number v = static_cast<Number>(value);
-        const Number score = plus(evaluate(plan, group.base), multiply(v, plus(at, plus(at, -v))));
+        const auto [score, token] =
+            best_of(forward_->groups[group.group], evaluate(plan, group.base), evaluate(plan, group.at));
         if (score <= greatest) continue;
         greatest = score;
-        predicted_ = tokens[value];
+        predicted_ = token;
         found = true;
     }
     return found;
@@ -400,22 +399,12 @@ bool Engine<Number>::predict_plan(const Plan& plan) {
 
 template <typename Number>
 Token Engine<Number>::predict_groups() const {
-    Token best = 0;
-    Number greatest = 0;
-    bool first = true;
+    std::optional<std::pair<Number, Token>> best;
     for (const ScoreGroup& group : forward_->groups) {
-        const Number at = dot(group.at);
-        const Number last = static_cast<Number>(group.tokens.size() - 1);
-        const std::size_t value = at <= 0 ? 0 : at >= last ? group.tokens.size() - 1 : static_cast<std::size_t>(at);
-        const Number v = static_cast<Number>(value);
-        const Number score = plus(dot(group.base), multiply(v, plus(at, plus(at, -v))));
-        if (first || score > greatest) {
-            greatest = score;
-            best = group.tokens[value];
-            first = false;
-        }
+        const std::pair<Number, Token> one = best_of(group, dot(group.base), dot(group.at));
+        if (!best || one.first > best->first) best = one;
     }
-    return best;
+    return best ? best->second : Token{0};
 }
 
 template <typename Number>

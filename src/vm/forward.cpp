@@ -121,6 +121,7 @@ std::uint32_t ForwardCompiler::table_of(const Head& head, std::span<const Terms>
     if (is_new) {
         TableInfo info;
         info.kind = key.kind;
+        info.name = head.name;
         info.key = keep(key.key);
         info.member = keep(key.member);
         info.key_x = row(head.key_x);

@@ -33,6 +33,7 @@ struct TableInfo {
         Hull,     // by score
     };
     Kind kind = Kind::History;
+    std::string name;           // of the first look-up that reads it
     std::vector<Span> columns;  // terms of the values kept
     Span key, member;
     Span key_x, key_y;  // Hull

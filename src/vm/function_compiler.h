@@ -91,6 +91,11 @@ private:
     Status load(std::uint8_t opcode);
     Status store(std::uint8_t opcode);
     Status memory_grow();
+    Status memory_fill();
+    Status memory_copy();
+    void check_bounds(Field address, Field count, Field test);
+    template <typename Body>
+    void repeat(Field left, const Body& body);
     Result<std::uint32_t> memory_argument(unsigned width);
     Status numeric(std::uint8_t opcode);
     Status compare(std::uint8_t opcode);

@@ -46,6 +46,82 @@ Status FunctionCompiler::memory_grow() {
     return {};
 }
 
+// Nothing is written unless all of it lies inside the memory. `test` and the slot behind it are free to use.
+void FunctionCompiler::check_bounds(Field address, Field count, Field test) {
+    const Field end = static_cast<Field>(test + 1);
+    emit(Mul32, test, static_cast<Field>(kAbsolute + kMemoryPagesSlot), out_.constant(kPageBytes));
+    emit(Add64, end, address, count);
+    emit(LessEqU, test, end, test);
+    const std::uint32_t inside = branch(BranchIf, test);
+    emit(Trap, 0, 0, 0, static_cast<std::uint32_t>(TrapKind::OutOfBounds));
+    if (reachable_) out_.patch_here(inside);
+}
+
+// body, over and over, as long as `left` is not zero before it.
+template <typename Body>
+void FunctionCompiler::repeat(Field left, const Body& body) {
+    bind();
+    const std::uint32_t start = out_.here();
+    const std::uint32_t done = branch(BranchIfZero, left);
+    body();
+    emit(Sub32, left, left, out_.constant(1));
+    branch(Branch, 0, start);
+    if (reachable_) out_.patch_here(done);
+    bind();
+}
+
+Status FunctionCompiler::memory_fill() {
+    if (TRY(in_.byte()) != 0) return error("unsupported feature multiple memories");
+    if (!shared_.module.has_memory) return error("memory instruction without a memory");
+    const Entry count = TRY(pop(Type::I32));
+    const Entry value = TRY(pop(Type::I32));
+    const Entry address = TRY(pop(Type::I32));
+    const Field left = scratch();
+    const Field at = static_cast<Field>(left + 1);
+    check_bounds(address.field, count.field, at);
+    emit(Move, left, count.field);
+    emit(Move, at, address.field);
+    repeat(left, [&] {
+        emit(Store8, 0, at, value.field);
+        emit(Add32, at, at, out_.constant(1));
+    });
+    return {};
+}
+
+// Upwards where the target lies below the source, downwards elsewhere: the two may overlap.
+Status FunctionCompiler::memory_copy() {
+    if (TRY(in_.byte()) != 0 || TRY(in_.byte()) != 0) return error("unsupported feature multiple memories");
+    if (!shared_.module.has_memory) return error("memory instruction without a memory");
+    const Entry count = TRY(pop(Type::I32));
+    const Entry source = TRY(pop(Type::I32));
+    const Entry target = TRY(pop(Type::I32));
+    const Field left = scratch();
+    const Field from = static_cast<Field>(left + 1);
+    const Field to = static_cast<Field>(left + 2);
+    const Field step = static_cast<Field>(left + 3);
+    const Field byte = static_cast<Field>(left + 4);
+    check_bounds(source.field, count.field, from);
+    check_bounds(target.field, count.field, from);
+    emit(Move, left, count.field);
+    emit(Move, from, source.field);
+    emit(Move, to, target.field);
+    emit(Move, step, out_.constant(1));
+    emit(LessEqU, byte, to, from);
+    const std::uint32_t upwards = branch(BranchIf, byte);
+    emit(Move, step, out_.constant(0xffffffff));
+    emit(Sub32, byte, left, out_.constant(1));
+    emit(Add32, from, from, byte);
+    emit(Add32, to, to, byte);
+    if (reachable_) out_.patch_here(upwards);
+    repeat(left, [&] {
+        emit(Load8, byte, from);
+        emit(Store8, 0, to, byte);
+        emit(Add32, from, from, step);
+        emit(Add32, to, to, step);
+    });
+    return {};
+}
+
 Status FunctionCompiler::load(std::uint8_t opcode) {
     struct Row {
         Opcode load;
@@ -121,6 +197,8 @@ Status FunctionCompiler::numeric(std::uint8_t opcode) {
             "memory.init",         "data.drop",           "memory.copy",         "memory.fill",
             "table.init",          "elem.drop",           "table.copy",          "table.grow",
             "table.size",          "table.fill"};
+        if (which == 10) return memory_copy();
+        if (which == 11) return memory_fill();
         if (which >= kNames.size()) return error("unknown instruction");
         return error("unsupported instruction " + std::string(kNames[which]));
     }

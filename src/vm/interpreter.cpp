@@ -30,6 +30,9 @@ struct Interpreter::NoTrace {
     void token(Token) {}
     void number(std::uint32_t) {}
     void number(std::uint32_t, int) {}
+    void slot(std::uint32_t, std::uint64_t) {}
+    void stored(std::uint64_t, std::uint64_t, int) {}
+    void called(std::size_t, std::uint32_t, std::uint32_t) {}
 };
 
 struct Interpreter::Trace {
@@ -41,6 +44,27 @@ struct Interpreter::Trace {
         for (int i = bytes - 1; i >= 0; --i) {
             tokens.push_back(static_cast<Token>(token::kByte + ((value >> (8 * i)) & 255)));
         }
+    }
+    void slot(std::uint32_t, std::uint64_t) {}
+    void stored(std::uint64_t, std::uint64_t, int) {}
+    void called(std::size_t, std::uint32_t, std::uint32_t) {}
+};
+
+// Its calls come when the tokens they belong to are written.
+struct Interpreter::FollowedTrace : Trace {
+    std::vector<StateChange>& changes;
+    void slot(std::uint32_t key, std::uint64_t value) {
+        changes.push_back({StateChange::Kind::Slot, key, 0, value, tokens.size() - 1});
+    }
+    void stored(std::uint64_t address, std::uint64_t value, int width) {
+        for (int k = 0; k < width; ++k) {
+            changes.push_back({StateChange::Kind::Byte,
+                               static_cast<std::uint32_t>(address) + static_cast<std::uint32_t>(k), 0,
+                               (value >> (8 * k)) & 255, tokens.size() - 1});
+        }
+    }
+    void called(std::size_t depth, std::uint32_t pc, std::uint32_t frame) {
+        changes.push_back({StateChange::Kind::Call, static_cast<std::uint32_t>(depth), frame, pc, tokens.size() - 1});
     }
 };
 
@@ -77,7 +101,7 @@ template <typename Sink>
 void Interpreter::finish32(std::uint32_t d, std::uint32_t value, Sink& sink) {
     sink.number(value);
     sink.token(token::kCommit);
-    write(d, value);
+    write(d, value, sink);
     ++pc_;
 }
 
@@ -89,7 +113,7 @@ void Interpreter::finish64(std::uint32_t d, std::uint64_t value, Sink& sink) {
     }
     sink.number(low_half(value));
     sink.token(token::kCommit);
-    write(d, value);
+    write(d, value, sink);
     ++pc_;
 }
 
@@ -165,7 +189,7 @@ void Interpreter::arithmetic(const Instruction& i, Sink& sink) {
                 both ? std::min(byte_length(al), byte_length(bl)) : std::max(byte_length(al), byte_length(bl));
             sink.number(value, length);
             sink.token(token::kCommit);
-            write(i.d, value);
+            write(i.d, value, sink);
             ++pc_;
             return;
         }
@@ -214,7 +238,7 @@ void Interpreter::load(const Instruction& i, Sink& sink) {
     }
     sink.number(low_half(value), std::min(width, 4));
     sink.token(token::kCommit);
-    write(i.d, value);
+    write(i.d, value, sink);
     ++pc_;
 }
 
@@ -236,6 +260,7 @@ void Interpreter::store(const Instruction& i, Sink& sink) {
     }
     sink.number(low_half(value), std::min(width, 4));
     sink.token(token::kSkip);
+    sink.stored(address, value, width);
     ++pc_;
 }
 
@@ -259,6 +284,7 @@ void Interpreter::call(std::uint32_t target, std::uint32_t advance, Sink& sink) 
     sink.number(target);
     sink.token(token::kCall);
     calls_.push_back({pc_, frame_});
+    sink.called(calls_.size(), pc_, frame_);
     frame_ += advance;
     const std::size_t reach = frame_ - kFirstFrame + kFrameReach;
     if (reach > frames_.size()) frames_.resize(std::max(reach, frames_.size() * 2));
@@ -326,6 +352,13 @@ void Interpreter::step(Sink& sink) {
 
 Interpreter::State Interpreter::run_traced(std::vector<Token>& trace, std::size_t want) {
     Trace sink{trace};
+    while (state_ == State::Running && trace.size() < want) step(sink);
+    return state_;
+}
+
+Interpreter::State Interpreter::run_followed(std::vector<Token>& trace, std::size_t want,
+                                             std::vector<StateChange>& changes) {
+    FollowedTrace sink{{trace}, changes};
     while (state_ == State::Running && trace.size() < want) step(sink);
     return state_;
 }

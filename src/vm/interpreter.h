@@ -11,6 +11,20 @@
 
 namespace hearth::vm {
 
+// What an instruction did to the machine, with the place in the trace of the token that did it.
+struct StateChange {
+    enum class Kind : std::uint8_t {
+        Slot,  // slot `key` is `value`
+        Byte,  // byte `key` of the memory is `value`
+        Call,  // call number `key` was made at instruction `value`, in the frame `frame`
+    };
+    Kind kind = Kind::Slot;
+    std::uint32_t key = 0;
+    std::uint32_t frame = 0;
+    std::uint64_t value = 0;
+    std::size_t at = 0;  // in the vector of tokens
+};
+
 class Interpreter {
 public:
     enum class State : std::uint8_t { Running, Halted, Trapped };
@@ -21,12 +35,16 @@ public:
     // Executes whole instructions and appends their tokens to `trace` until it has at least `want` tokens or the
     // program stops. The prompt is not part of the trace.
     State run_traced(std::vector<Token>& trace, std::size_t want);
+    // And appends what they did.
+    State run_followed(std::vector<Token>& trace, std::size_t want, std::vector<StateChange>& changes);
     // The same without a trace, at most `instructions` of them.
     State run(std::uint64_t instructions);
 
     State state() const { return state_; }
     TrapKind trap() const { return trap_; }
     std::uint32_t pc() const { return pc_; }  // of the next instruction, or of the one that stopped
+    std::uint32_t frame() const { return frame_; }
+    std::size_t depth() const { return calls_.size(); }
     std::uint64_t instruction_count() const { return count_; }
     const std::string& output() const { return output_; }
 
@@ -37,6 +55,7 @@ private:
     };
     struct NoTrace;
     struct Trace;
+    struct FollowedTrace;
 
     template <typename Sink>
     void step(Sink& sink);
@@ -67,8 +86,11 @@ private:
         return field < kAbsolute ? frames_[frame_ - kFirstFrame + field] : absolute_[field - kAbsolute];
     }
     std::uint32_t low(std::uint32_t field) const { return static_cast<std::uint32_t>(read(field)); }
-    void write(std::uint32_t field, std::uint64_t value) {
+    // The token that commits it has just been written.
+    template <typename Sink>
+    void write(std::uint32_t field, std::uint64_t value, Sink& sink) {
         (field < kAbsolute ? frames_[frame_ - kFirstFrame + field] : absolute_[field - kAbsolute]) = value;
+        sink.slot(field < kAbsolute ? frame_ + field : field, value);
     }
     std::uint64_t memory_limit() const {
         return std::min<std::uint64_t>(absolute_[kMemoryPagesSlot], kMaxPages) * kPageBytes;

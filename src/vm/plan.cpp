@@ -465,11 +465,11 @@ Plan plan_front(const Forward& forward, std::uint32_t token_class) {
     return compiler.finish();
 }
 
-Plan plan_back(const Forward& forward, std::uint32_t token_class, Opcode opcode, Predicts predicts) {
+Plan plan_back(const Forward& forward, std::uint32_t token_class, Opcode opcode) {
     PlanCompiler compiler(forward, token_class);
     compiler.run(0, forward.fetch, opcode, false);
     compiler.run(forward.fetch, forward.operations.size(), opcode, true);
-    if (predicts == Predicts::Yes) compiler.keep_predictions();
+    compiler.keep_predictions();
     return compiler.finish();
 }
 
@@ -497,12 +497,7 @@ const Plan& PlanCache::front(std::uint32_t token_class) {
 
 const Plan& PlanCache::back(std::uint32_t token_class, Opcode opcode) {
     return get(back_[token_class * kOpcodeCount + static_cast<std::size_t>(opcode)],
-               [&] { return plan_back(forward_, token_class, opcode, Predicts::Yes); });
-}
-
-const Plan& PlanCache::state(std::uint32_t token_class, Opcode opcode) {
-    return get(state_[token_class * kOpcodeCount + static_cast<std::size_t>(opcode)],
-               [&] { return plan_back(forward_, token_class, opcode, Predicts::No); });
+               [&] { return plan_back(forward_, token_class, opcode); });
 }
 
 }  // namespace hearth::vm

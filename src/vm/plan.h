@@ -63,8 +63,7 @@ inline constexpr std::uint32_t kTokenClasses = 15;
 Plan plan_prompt(const Forward& forward, std::uint32_t token_class);
 // Up to the fetch of the opcode, and from there on for one opcode.
 Plan plan_front(const Forward& forward, std::uint32_t token_class);
-enum class Predicts : std::uint8_t { No, Yes };
-Plan plan_back(const Forward& forward, std::uint32_t token_class, Opcode opcode, Predicts predicts);
+Plan plan_back(const Forward& forward, std::uint32_t token_class, Opcode opcode);
 
 // Plans, made when first asked for; any number of threads may ask.
 class PlanCache {
@@ -74,7 +73,6 @@ public:
     const Plan& prompt(std::uint32_t token_class);
     const Plan& front(std::uint32_t token_class);
     const Plan& back(std::uint32_t token_class, Opcode opcode);
-    const Plan& state(std::uint32_t token_class, Opcode opcode);  // the same without a prediction
 
 private:
     template <typename Make>
@@ -86,7 +84,6 @@ private:
     std::array<std::atomic<const Plan*>, kTokenClasses> prompt_{};
     std::array<std::atomic<const Plan*>, kTokenClasses> front_{};
     std::array<std::atomic<const Plan*>, kTokenClasses * kOpcodeCount> back_{};
-    std::array<std::atomic<const Plan*>, kTokenClasses * kOpcodeCount> state_{};
 };
 
 }  // namespace hearth::vm

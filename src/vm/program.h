@@ -49,6 +49,9 @@ enum class PromptCode : std::uint8_t { Listed, Baked };  // Baked: the instructi
 std::vector<Token> prompt_program(const Program& program, PromptCode code = PromptCode::Listed);
 std::vector<Token> prompt_input(const Program& program, std::string_view input);
 
+// The way back: the program a whole prompt lists, its input among the data. Where the instructions came from is lost.
+Result<Program> program_of_prompt(std::span<const Token> prompt);
+
 std::vector<std::byte> write_program(const Program& program);
 Result<Program> read_program(std::span<const std::byte> bytes);
 bool is_program_file(std::span<const std::byte> bytes);

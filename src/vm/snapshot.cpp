@@ -9,7 +9,7 @@ namespace hearth::vm {
 namespace {
 
 constexpr std::array<std::uint8_t, 8> kMagic = {'H', 'E', 'A', 'R', 'T', 'H', 'V', 'S'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 template <typename Number>
 std::uint64_t to_bits(Number value) {
@@ -50,7 +50,6 @@ void Engine<Number>::save(ByteWriter& out) const {
     put<Number>(out, variables_);
     for (const TableState<Number>& state : states_) {
         put<Number>(out, state.numbers);
-        put<Number>(out, state.ring);
         std::uint32_t pages = 0;
         for (std::size_t i = 0; i < state.keyed.page_count(); ++i) pages += state.keyed.page(i) != nullptr ? 1 : 0;
         out.u32(pages);
@@ -81,21 +80,12 @@ Status Engine<Number>::load(ByteReader& in) {
     TRY(get<Number>(in, variables_));
     for (std::size_t i = 0; i < states_.size(); ++i) {
         TableState<Number>& state = states_[i];
-        const bool grows = forward_->tables[i].kind == TableInfo::Kind::History;
-        const std::size_t columns = forward_->tables[i].columns.size();
-        const std::size_t numbers = TRY(in.count(8));
-        if (grows ? numbers % columns != 0 || numbers > position_ * columns : numbers != state.numbers.size())
-            return damaged();
-        state.numbers.resize(numbers);
+        if (TRY(in.count(8)) != state.numbers.size()) return damaged();
         TRY(get<Number>(in, state.numbers));
-        const std::size_t ring = TRY(in.count(8));
-        if (ring != 0 && (!grows || ring != kRing * columns)) return damaged();
-        state.ring.resize(ring);
-        TRY(get<Number>(in, state.ring));
         const std::size_t pages = TRY(in.count(8));
         for (std::size_t k = 0; k < pages; ++k) {
             const std::uint32_t index = TRY(in.u32());
-            if (index > kMaxKeyPages || TRY(in.count(8)) != state.keyed.page_numbers()) return damaged();
+            if (index >= kMaxKeyPages || TRY(in.count(8)) != state.keyed.page_numbers()) return damaged();
             TRY(get<Number>(in, std::span(state.keyed.make_page(index), state.keyed.page_numbers())));
         }
     }

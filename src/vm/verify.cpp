@@ -14,49 +14,136 @@ TraceVerifier<Number>::TraceVerifier(const Transformer& transformer, ThreadPool&
 template <typename Number>
 void TraceVerifier<Number>::begin(std::span<const Token> prompt) {
     tokens_.assign(prompt.begin(), prompt.end());
-    ahead_ = std::make_unique<Engine<Number>>(transformer_.forward, transformer_.plans.get());
-    ahead_->share_history(tokens_);
-    // The last token's prediction is the first one to be checked: it opens the first block.
-    for (std::size_t i = 0; i + 1 < tokens_.size(); ++i) ahead_->feed_state(tokens_[i]);
+    engine_ = std::make_unique<Engine<Number>>(transformer_.forward, transformer_.plans.get());
+    engine_->share_history(tokens_);
+    // The last token's prediction is the first one to be checked.
+    for (std::size_t i = 0; i + 1 < tokens_.size(); ++i) engine_->feed(tokens_[i]);
     next_ = tokens_.size() - 1;
+    engine_->freeze();
+    if (pool_.size() > 1) ahead_ = Forerunner<Number>::create(transformer_.forward, *engine_, tokens_);
+}
+
+// Lets the machine run to a position or a little further; false where it does not say what the trace says.
+template <typename Number>
+bool TraceVerifier<Number>::run_ahead(std::size_t position) {
+    const std::size_t first = static_cast<std::size_t>(ahead_->position());
+    std::vector<Token> proposed;
+    ahead_->advance(proposed, position);
+    const std::size_t known = std::min(proposed.size(), tokens_.size() - first);
+    return ahead_->running() && std::equal(proposed.begin(), proposed.begin() + static_cast<std::ptrdiff_t>(known),
+                                           tokens_.begin() + static_cast<std::ptrdiff_t>(first));
+}
+
+// The block that begins at the cut. The last one takes all that is left.
+template <typename Number>
+std::unique_ptr<typename TraceVerifier<Number>::Block> TraceVerifier<Number>::prepare() {
+    auto block = std::make_unique<Block>();
+    block->first = cut_;
+    block->end = tokens_.size() - 1;
+    block->early = std::move(cut_early_);
+    block->engine =
+        cut_engine_ != nullptr ? std::move(cut_engine_) : std::make_unique<Engine<Number>>(engine_->clone());
+    constexpr std::size_t kNeeded = 2 * kBlock;  // what is left must be worth a block of its own
+    if (ahead_ == nullptr || tokens_.size() - cut_ <= kNeeded) return block;
+    const auto run_to = [&](std::size_t position, std::unique_ptr<Engine<Number>>& engine) {
+        if (!run_ahead(position)) return false;
+        engine = std::make_unique<Engine<Number>>(ahead_->engine());
+        return true;
+    };
+    if (run_to(cut_ + kBlock, cut_early_) && run_to(ahead_->position() + Forerunner<Number>::kWarmUp, cut_engine_)) {
+        cut_ = static_cast<std::size_t>(cut_engine_->position());
+        block->end = cut_;
+    } else {
+        ahead_.reset();
+    }
+    return block;
 }
 
 // Each block is fed from its first token on; the prediction after token i is compared with token i + 1.
 template <typename Number>
-std::vector<typename TraceVerifier<Number>::Job> TraceVerifier<Number>::prepare(std::size_t count) {
-    std::vector<Job> jobs;
-    for (std::size_t i = 0; i < count && next_ + 1 < tokens_.size(); ++i) {
-        Job job;
-        job.first = next_;
-        job.end = std::min(next_ + kBlock, tokens_.size() - 1);
-        job.engine = std::make_unique<Engine<Number>>(ahead_->clone());
-        for (std::size_t k = job.first; k < job.end; ++k) ahead_->feed_state(tokens_[k]);
-        next_ = job.end;
-        jobs.push_back(std::move(job));
+void TraceVerifier<Number>::run(Block& block) const {
+    Engine<Number>& engine = *block.engine;
+    engine.share_history(tokens_);
+    if (block.early != nullptr) {
+        Engine<Number>& early = *block.early;
+        early.share_history(tokens_);
+        while (early.position() < block.first) early.feed(tokens_[static_cast<std::size_t>(early.position())]);
+        engine.take_recent(early);
+        block.early.reset();
+        block.start = std::make_unique<Engine<Number>>(engine.clone());
     }
-    return jobs;
+    for (std::size_t i = block.first; i < block.end; ++i) {
+        engine.feed(tokens_[i]);
+        const Token predicted = engine.predict();
+        if (predicted == tokens_[i + 1]) continue;
+        block.mismatch = Mismatch{i + 1, tokens_[i + 1], predicted, engine.cursor()};
+        return;
+    }
 }
 
+// Takes finished blocks from the front. Their order is the proof: the state at a block's beginning is the model's own,
+// or it is equal to the one that the block before, already proved, has ended with.
 template <typename Number>
-void TraceVerifier<Number>::run(Job& job, std::span<const Token> tokens) {
-    for (std::size_t i = job.first; i < job.end; ++i) {
-        job.engine->feed(tokens[i]);
-        const Token predicted = job.engine->predict();
-        if (predicted == tokens[i + 1]) continue;
-        job.mismatch = Mismatch{i + 1, tokens[i + 1], predicted, job.engine->cursor()};
-        break;
+void TraceVerifier<Number>::settle(const std::function<bool(std::uint64_t)>& go_on) {
+    while (!over_ && !blocks_.empty() && blocks_.front()->stage == Block::Stage::Done) {
+        Block& block = *blocks_.front();
+        if (block.start != nullptr && !block.start->same_state(*engine_)) {
+            wrong_assumption_ = true;
+        } else {
+            if (block.start != nullptr) ++assumed_;
+            mismatch_ = block.mismatch;
+            engine_ = std::move(block.engine);
+            next_ = block.end;
+            if (!mismatch_ && go_on && !go_on(next_)) stopped_ = true;
+        }
+        blocks_.pop_front();
+        over_ = wrong_assumption_ || mismatch_ || stopped_ || (cut_all_ && blocks_.empty() && !preparing_);
     }
-    job.engine.reset();
+}
+
+// What every worker does: prepare where too little is ready, else check a block, until all is settled.
+template <typename Number>
+void TraceVerifier<Number>::work(const std::function<bool(std::uint64_t)>& go_on) {
+    const std::size_t width = pool_.size();
+    std::unique_lock lock(mutex_);
+    while (!over_) {
+        const auto is_ready = [](const auto& block) { return block->stage == Block::Stage::Ready; };
+        const auto ready = std::find_if(blocks_.begin(), blocks_.end(), is_ready);
+        const bool may_prepare = !preparing_ && !cut_all_ && blocks_.size() < 4 * width;
+        const std::size_t ready_count =
+            static_cast<std::size_t>(std::count_if(blocks_.begin(), blocks_.end(), is_ready));
+        if (may_prepare && ready_count < width) {
+            preparing_ = true;
+            lock.unlock();
+            std::unique_ptr<Block> block = prepare();
+            lock.lock();
+            preparing_ = false;
+            cut_all_ = block->end == tokens_.size() - 1;
+            blocks_.push_back(std::move(block));
+        } else if (ready != blocks_.end()) {
+            Block& block = **ready;
+            block.stage = Block::Stage::Running;
+            lock.unlock();
+            run(block);
+            lock.lock();
+            block.stage = Block::Stage::Done;
+            settle(go_on);
+        } else {
+            changed_.wait(lock);
+            continue;
+        }
+        changed_.notify_all();
+    }
 }
 
 // With one thread nothing needs to run ahead.
 template <typename Number>
 std::optional<Mismatch> TraceVerifier<Number>::check_alone(const std::function<bool(std::uint64_t)>& go_on) {
     while (next_ + 1 < tokens_.size()) {
-        ahead_->feed(tokens_[next_]);
-        const Token predicted = ahead_->predict();
+        engine_->feed(tokens_[next_]);
+        const Token predicted = engine_->predict();
         ++next_;
-        if (predicted != tokens_[next_]) return Mismatch{next_, tokens_[next_], predicted, ahead_->cursor()};
+        if (predicted != tokens_[next_]) return Mismatch{next_, tokens_[next_], predicted, engine_->cursor()};
         if (next_ % kBlock == 0 && go_on && !go_on(next_)) {
             stopped_ = true;
             return std::nullopt;
@@ -68,32 +155,22 @@ std::optional<Mismatch> TraceVerifier<Number>::check_alone(const std::function<b
 template <typename Number>
 std::optional<Mismatch> TraceVerifier<Number>::check(std::span<const Token> tokens,
                                                      const std::function<bool(std::uint64_t)>& go_on) {
-    CHECK(ahead_ != nullptr);
+    CHECK(engine_ != nullptr);
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-    ahead_->share_history(tokens_);
-    const std::size_t width = pool_.size();
-    if (width == 1) return check_alone(go_on);
-    std::vector<Job> jobs = prepare(width);
-    while (!jobs.empty()) {
-        std::vector<Job> following;
-        // Item 0 goes first: the next round is prepared while this one is checked.
-        pool_.for_each(jobs.size() + 1, [&](std::size_t item, std::size_t) {
-            if (item == 0) {
-                following = prepare(width);
-            } else {
-                run(jobs[item - 1], tokens_);
-            }
-        });
-        for (const Job& job : jobs) {
-            if (job.mismatch) return job.mismatch;
-        }
-        if (go_on && !go_on(jobs.back().end)) {
-            stopped_ = true;
-            return std::nullopt;
-        }
-        jobs = std::move(following);
+    if (next_ + 1 >= tokens_.size()) return std::nullopt;
+    if (ahead_ != nullptr) {
+        engine_->freeze();
+        cut_ = next_;
+        cut_engine_.reset();
+        cut_all_ = over_ = false;
+        pool_.for_each(pool_.size(), [&](std::size_t, std::size_t) { work(go_on); });
+        // Others may have been at later blocks when the end was found.
+        blocks_.clear();
+        if (!wrong_assumption_) return mismatch_;
+        ahead_.reset();
     }
-    return std::nullopt;
+    engine_->share_history(tokens_);
+    return check_alone(go_on);
 }
 
 template class TraceVerifier<std::int64_t>;

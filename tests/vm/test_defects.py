@@ -5,6 +5,7 @@ import unittest
 
 import defect_cases
 import reference
+import toolchain
 import vm_support
 from wasm_binary import I32, I64, Module, op
 
@@ -64,6 +65,30 @@ class DefectsTest(unittest.TestCase):
         for name, path, data, expected in self.runnable:
             with self.subTest(name):
                 self.assertEqual(reference.run(path.read_bytes(), data.encode()), expected)
+
+    @NEEDS_BINARY
+    def test_what_newer_compilers_emit_by_default_runs(self):
+        """Table numbers in five bytes (reference types), memory.copy and memory.fill (bulk memory)."""
+        source = self.folder / "newer.c"
+        source.write_text("""
+            static int twice(int n) { return 2 * n; }
+            static int square(int n) { return n * n; }
+            int (*volatile table[2])(int) = {twice, square};
+            struct block { char bytes[500]; } one, two;
+            void compute(const char *input) {
+                for (int i = 0; i < 2; i++) print_int(table[i](9 + input[0]));
+                __builtin_memset(one.bytes, 'a', sizeof one.bytes);
+                one.bytes[(unsigned char)input[0]] = 'b';
+                two = one;
+                putchar(two.bytes[499]);
+            }""")
+        module = toolchain.compile_c(source, "-mreference-types", "-mbulk-memory")
+        for part in (b"\x80\x80\x80\x80\x00", b"\xfc\x0a\x00\x00", b"\xfc\x0b\x00"):
+            self.assertIn(part, module)
+        expected = reference.run(module, b"")
+        self.assertEqual(expected, (b"1881a", None))
+        answer, = vm_support.batch([(self.write("newer", module), "")])
+        self.assertEqual(vm_support.answer(answer), expected)
 
     def check_in_vm(self, *options):
         answers = vm_support.batch([(path, data) for _, path, data, _ in self.runnable], *options)

@@ -51,6 +51,25 @@ class VerifyTest(unittest.TestCase):
                 self.assertEqual(answer["mismatches"], 1)
                 self.assertIn(str(at), answer["mismatch"])
 
+    def test_many_inputs_of_one_program_are_answered_in_order(self):
+        inputs = self.folder / "inputs"
+        inputs.write_text("95+7\n1+1\n\n999+1\n")
+        done = vm_support.hearth("vm", "run", self.program, "--inputs", inputs, "--json")
+        answers = [json.loads(line) for line in done.stdout.decode().splitlines()]
+        alone = vm_support.batch([(self.program, data) for data in ("95+7", "1+1", "", "999+1")])
+        self.assertEqual([a["output"] for a in answers], [a["output"] for a in alone])
+        self.assertEqual([a["trace_hash"] for a in answers], [a["trace_hash"] for a in alone])
+        self.assertEqual(answers[0]["output"], "102\n")
+
+    def test_a_run_stopped_by_a_limit_goes_on_in_another_process(self):
+        whole, = vm_support.batch([(self.program, INPUT)])
+        kept = self.folder / "kept"
+        first = vm_support.hearth("vm", "run", self.program, "--input", INPUT, "--max-tokens", 100, "--snapshot", kept)
+        self.assertNotEqual(first.returncode, 0)
+        second = vm_support.hearth("vm", "run", self.program, "--resume", kept, "--json")
+        answer = json.loads(second.stdout.decode())
+        self.assertEqual((answer["output"], answer["trace_hash"]), (whole["output"], whole["trace_hash"]))
+
 
 if __name__ == "__main__":
     unittest.main()

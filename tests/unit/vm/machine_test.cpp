@@ -5,11 +5,9 @@
 
 #include <cstdint>
 
-#include "vm/byte_stream.h"
 #include "vm/draw.h"
 #include "vm/interpreter.h"
 #include "vm/model_file.h"
-#include "vm/speculate.h"
 #include "vm_programs.h"
 
 namespace hearth::vm {
@@ -30,26 +28,6 @@ const std::vector<std::uint64_t> kWideEdges = {0,
                                                0x0123456789abcdef,
                                                0x80000000,
                                                10};
-
-const Transformer& transformer(HeadMode mode = HeadMode::Auto) {
-    static const std::unique_ptr<Transformer> automatic = build_transformer(HeadMode::Auto);
-    static const std::unique_ptr<Transformer> hull = build_transformer(HeadMode::Hull);
-    return mode == HeadMode::Auto ? *automatic : *hull;
-}
-
-std::vector<Token> whole_prompt(const Program& program, std::string_view input) {
-    std::vector<Token> tokens = prompt_program(program);
-    const std::vector<Token> last = prompt_input(program, input);
-    tokens.insert(tokens.end(), last.begin(), last.end());
-    return tokens;
-}
-
-std::vector<Token> native_trace(const Program& program, std::string_view input = "") {
-    Interpreter interpreter(program, input);
-    std::vector<Token> trace;
-    interpreter.run_traced(trace, 1 << 20);
-    return trace;
-}
 
 template <typename Number>
 void expect_equal(const Program& program, HeadMode mode, std::string_view what) {
@@ -131,23 +109,6 @@ TEST(Machine, MemoryOfEveryWidthIsReadAsItWasWritten) {
     expect_equal<double>(program, HeadMode::Auto, "memory");
     expect_equal<std::int64_t>(program, HeadMode::Hull, "memory");
     EXPECT_EQ(native_trace(program).back(), token::kTrap + static_cast<Token>(TrapKind::OutOfBounds));
-}
-
-// f(n) = n < 2 ? n : f(n - 1) + f(n - 2), and a call without end.
-Program recursion(std::uint64_t n) {
-    return make_program({n, 2, 1}, {{Opcode::Move, 0, constant_slot(0), 0, 0},
-                                    {Opcode::Call, 0, 0, 0, 4},
-                                    {Opcode::Output, 0, 0, 0, 0},
-                                    {Opcode::Halt, 0, 0, 0, 0},
-                                    {Opcode::LessU, 1, 0, constant_slot(1), 0},
-                                    {Opcode::BranchIf, 0, 1, 0, 12},
-                                    {Opcode::Sub32, 2, 0, constant_slot(2), 0},
-                                    {Opcode::Call, 2, 0, 0, 4},
-                                    {Opcode::Sub32, 3, 0, constant_slot(1), 0},
-                                    {Opcode::Call, 3, 0, 0, 4},
-                                    {Opcode::Add32, 0, 2, 3, 0},
-                                    {Opcode::Return, 0, 0, 0, 0},
-                                    {Opcode::Return, 0, 0, 0, 0}});
 }
 
 TEST(Machine, CallsReturnToWhereTheyCameFrom) {
@@ -277,90 +238,12 @@ TEST(ModelFile, AHeadWhoseKeyIsNotWhatItClaimsNeedsASearch) {
     EXPECT_GT(changed, 0u);
 }
 
-TEST(ModelFile, UpstreamsFormatIsReadAndItsDamageRefused) {
-    ByteWriter out;
-    for (const std::uint32_t size : {2u, 2u, 1u, 1u, 1u, 1u}) out.u32(size);  // V D L H F stop
-    out.text("a");
-    out.text("halt");
-    const std::size_t numbers = 2 * 2 + (3 * 2 * 2 + 2 * 2 + 2 * 1 * 2 + 2 * 1) + 2 * 2;
-    for (std::size_t i = 0; i < numbers; ++i) out.u64(i % 2 == 0 ? 0 : 0x3ff0000000000000);
-    out.u32(0);
-    out.u32(1);
-    out.u32(1);
-    const std::vector<std::byte> bytes = out.take();
-    const Result<UpstreamModel> model = read_upstream(bytes);
-    ASSERT_TRUE(model.ok()) << model.error().message;
-    EXPECT_EQ(model->spellings[1], "halt");
-    EXPECT_EQ(model->tie_break, std::vector<std::int32_t>{1});
-    EXPECT_EQ(model->non_zero(), 11u);
-    for (std::size_t size = 0; size < bytes.size(); ++size) {
-        EXPECT_FALSE(read_upstream(std::span(bytes).first(size)).ok()) << size;
-    }
-}
-
 TEST(Draw, NamesEveryHeadAndSlot) {
     const std::string svg = draw_svg(transformer().model);
     EXPECT_EQ(svg.compare(0, 4, "<svg"), 0);
     EXPECT_NE(svg.find("latest of class"), std::string::npos);
     EXPECT_NE(svg.find("operand a"), std::string::npos);
     EXPECT_NE(svg.find("</svg>"), std::string::npos);
-}
-
-TEST(Verify, EveryPositionIsComparedAndTheFirstDifferenceReported) {
-    const Program program = recursion(9);
-    const std::vector<Token> prompt = whole_prompt(program, "");
-    std::vector<Token> trace = native_trace(program);
-    for (const std::size_t threads : {1u, 2u, 3u}) {
-        ThreadPool pool(threads);
-        TraceVerifier<std::int64_t> verifier(transformer(), pool);
-        verifier.begin(prompt);
-        EXPECT_FALSE(verifier.check(trace, {}));
-        EXPECT_EQ(verifier.position(), prompt.size() + trace.size());
-    }
-    for (const std::size_t at : {std::size_t{0}, trace.size() / 2, trace.size() - 1}) {
-        std::vector<Token> wrong = trace;
-        wrong[at] = wrong[at] == token::kByte + 9 ? token::kByte + 8 : token::kByte + 9;
-        ThreadPool pool(2);
-        TraceVerifier<std::int64_t> verifier(transformer(), pool);
-        verifier.begin(prompt);
-        const std::optional<Mismatch> mismatch = verifier.check(wrong, {});
-        ASSERT_TRUE(mismatch);
-        EXPECT_EQ(mismatch->position, prompt.size() + at);
-        EXPECT_EQ(mismatch->predicted, trace[at]);
-        EXPECT_NE(describe(*mismatch, program, verifier.tokens()).find("function main"), std::string::npos);
-    }
-}
-
-TEST(Verify, ATraceReadsBackFromItsNames) {
-    const Program program = recursion(3);
-    std::vector<Token> tokens = whole_prompt(program, "");
-    const std::vector<Token> trace = native_trace(program);
-    tokens.insert(tokens.end(), trace.begin(), trace.end());
-    std::string text;
-    for (const Token token : tokens) text += token_name(token) + "\n";
-    const Result<std::vector<Token>> read = parse_trace(text);
-    ASSERT_TRUE(read.ok());
-    EXPECT_EQ(read.value(), tokens);
-    ASSERT_TRUE(split_trace(tokens).ok());
-    EXPECT_EQ(split_trace(tokens)->generated.size(), trace.size());
-    EXPECT_FALSE(parse_trace("{ nonsense").ok());
-    EXPECT_FALSE(split_trace({}).ok());
-}
-
-TEST(Speculate, GivesTheModelsOwnTraceForEveryThreadCount) {
-    const Program program = recursion(11);
-    const RunLimits limits;
-    const Result<RunReport> plain = PreparedProgram<std::int64_t>(transformer(), program).generate("", limits);
-    ASSERT_TRUE(plain.ok());
-    EXPECT_TRUE(plain->halted);
-    for (const std::size_t threads : {1u, 2u, 4u}) {
-        ThreadPool pool(threads);
-        const Result<RunReport> drafted = run_speculatively<std::int64_t>(transformer(), program, "", limits, pool);
-        ASSERT_TRUE(drafted.ok());
-        EXPECT_EQ(drafted->trace_hash.text(), plain->trace_hash.text());
-        EXPECT_EQ(drafted->tokens, plain->tokens);
-        EXPECT_EQ(drafted->output, plain->output);
-    }
 }
 
 TEST(Run, TheHashOfATraceIsTheSameOnEveryMachine) {

@@ -1,9 +1,10 @@
-// Small programs for the tests of the vm room, assembled by hand.
+// What the tests of the vm room share: small programs assembled by hand, the model, traces.
 #pragma once
 
 #include <vector>
 
-#include "vm/program.h"
+#include "vm/interpreter.h"
+#include "vm/transformer.h"
 
 namespace hearth::vm {
 
@@ -38,6 +39,43 @@ inline Program all_pairs(Opcode opcode, std::vector<std::uint64_t> values) {
     }
     code.push_back({Opcode::Halt, 0, 0, 0, 0});
     return make_program(std::move(values), std::move(code));
+}
+
+// f(n) = n < 2 ? n : f(n - 1) + f(n - 2).
+inline Program recursion(std::uint64_t n) {
+    return make_program({n, 2, 1}, {{Opcode::Move, 0, constant_slot(0), 0, 0},
+                                    {Opcode::Call, 0, 0, 0, 4},
+                                    {Opcode::Output, 0, 0, 0, 0},
+                                    {Opcode::Halt, 0, 0, 0, 0},
+                                    {Opcode::LessU, 1, 0, constant_slot(1), 0},
+                                    {Opcode::BranchIf, 0, 1, 0, 12},
+                                    {Opcode::Sub32, 2, 0, constant_slot(2), 0},
+                                    {Opcode::Call, 2, 0, 0, 4},
+                                    {Opcode::Sub32, 3, 0, constant_slot(1), 0},
+                                    {Opcode::Call, 3, 0, 0, 4},
+                                    {Opcode::Add32, 0, 2, 3, 0},
+                                    {Opcode::Return, 0, 0, 0, 0},
+                                    {Opcode::Return, 0, 0, 0, 0}});
+}
+
+inline const Transformer& transformer(HeadMode mode = HeadMode::Auto) {
+    static const std::unique_ptr<Transformer> automatic = build_transformer(HeadMode::Auto);
+    static const std::unique_ptr<Transformer> hull = build_transformer(HeadMode::Hull);
+    return mode == HeadMode::Auto ? *automatic : *hull;
+}
+
+inline std::vector<Token> whole_prompt(const Program& program, std::string_view input) {
+    std::vector<Token> tokens = prompt_program(program);
+    const std::vector<Token> last = prompt_input(program, input);
+    tokens.insert(tokens.end(), last.begin(), last.end());
+    return tokens;
+}
+
+inline std::vector<Token> native_trace(const Program& program, std::string_view input = "") {
+    Interpreter interpreter(program, input);
+    std::vector<Token> trace;
+    interpreter.run_traced(trace, 1 << 20);
+    return trace;
 }
 
 }  // namespace hearth::vm

@@ -1,0 +1,27 @@
+;; memory.fill and memory.copy, overlapping both ways, and of no bytes at the very end.
+;; output: "xxxxabcdef..ababcdef..ababab.."
+(module
+  (import "env" "output_byte" (func $output (param i32)))
+  (memory (export "memory") 1)
+  (global (export "__heap_base") i32 (i32.const 1024))
+  (data (i32.const 100) "....abcdef....")
+  (func $print (param $from i32) (param $count i32)
+    (loop $next
+      (call $output (i32.load8_u (local.get $from)))
+      (local.set $from (i32.add (local.get $from) (i32.const 1)))
+      (br_if $next (local.tee $count (i32.sub (local.get $count) (i32.const 1))))))
+  (func (export "compute") (param i32)
+    (memory.fill (i32.const 100) (i32.const 0x7178) (i32.const 4))
+    (call $print (i32.const 100) (i32.const 12))
+    (memory.copy (i32.const 106) (i32.const 104) (i32.const 6))
+    (memory.copy (i32.const 104) (i32.const 106) (i32.const 0))
+    (memory.copy (i32.const 112) (i32.const 98) (i32.const 2))
+    (memory.fill (i32.const 112) (i32.const 46) (i32.const 2))
+    (call $print (i32.const 104) (i32.const 10))
+    (memory.copy (i32.const 108) (i32.const 106) (i32.const 2))
+    (memory.copy (i32.const 104) (i32.const 106) (i32.const 4))
+    (call $print (i32.const 104) (i32.const 4))
+    (call $print (i32.const 106) (i32.const 2))
+    (call $print (i32.const 112) (i32.const 2))
+    (memory.fill (i32.const 65536) (i32.const 1) (i32.const 0))
+    (memory.copy (i32.const 65536) (i32.const 65536) (i32.const 0))))
