@@ -119,7 +119,8 @@ public:
     virtual HttpStats stats() const = 0;
     // No new connections; idle ones are closed, open requests are answered and their connections then closed.
     virtual void stop_accepting() = 0;
-    // Closes what is left after the open exchanges have ended or the time is over. Not from an I/O thread.
+    // Closes what is left after the open exchanges have ended or the time is over. Not from an I/O thread; a second
+    // call from another thread may shorten the time of the first.
     virtual void stop(std::chrono::milliseconds grace) = 0;
 };
 

@@ -423,6 +423,20 @@ TEST(HttpServer, StopEndsWhatIsStillOpenWhenTheTimeIsOver) {
     EXPECT_TRUE(client.wait_for_close());
 }
 
+TEST(HttpServer, ASecondStopShortensTheFirst) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    RawClient client = running.client();
+    client.send(get("/"));
+    const auto exchange = parked.next();
+    ASSERT_TRUE(exchange);
+    std::thread patient([&] { running.server->stop(std::chrono::hours(1)); });
+    EXPECT_TRUE(eventually([&] { return !RawClient(running.port()).connected(); }));
+    running.server->stop(std::chrono::milliseconds(0));
+    patient.join();
+    EXPECT_EQ(running.server->stats().connections, 0u);
+}
+
 TEST(HttpServer, AnExchangeMayOutliveItsServer) {
     Parked parked;
     std::shared_ptr<HttpExchange> exchange;
