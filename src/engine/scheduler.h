@@ -50,16 +50,20 @@ struct Usage {
     std::string cache_note;  // why the prompt was (not) found: for the debug view
 };
 
-// The caller's end of an answer. Called on the scheduler's thread, one call at a time, and never blocks.
+// The caller's end of an answer. Called on the scheduler's thread, one call at a time, and never blocks. It may call
+// the scheduler (but not drain or destroy it): what it asks for happens before the next step.
 class AnswerSink {
 public:
     virtual ~AnswerSink() = default;
     virtual void token(const TokenEvent& event) = 0;
     // A choice has ended; `text` is what was still held back.
     virtual void choice_finished(std::size_t choice, FinishReason reason, std::string_view text) = 0;
-    // The last call. `error` is set when the answer failed.
+    // The last call, after every choice has ended. `error` is set when the answer failed, not when it was cancelled or
+    // its deadline passed: the choices say that.
     virtual void finished(const Usage& usage, const std::optional<Error>& error) = 0;
-    // With AnswerRequest::keep: the choice as it stands, to be continued or forked later.
+    // With AnswerRequest::keep, after choice_finished: the choice as it stands, to be continued or forked later. While
+    // the scheduler lives, a Sequence is used and destroyed on its thread only (run_between_steps). A choice that had
+    // lost its blocks and finds none is not kept.
     virtual void kept(std::size_t choice, Sequence sequence);
 };
 
@@ -86,11 +90,18 @@ struct EmbeddingRequest {
     std::function<void(Result<std::vector<float>>)> done;  // on the scheduler's thread
 };
 
+// Where the tokens of a step are chosen once its logits are there. What is chosen does not depend on it.
+enum class SamplingPlace : std::uint8_t {
+    Scheduler,  // one after another on the scheduler's thread
+    Pool,       // rows that need no grammar on all threads of the engine
+};
+
 struct SchedulerOptions {
     std::size_t queue_limit = 256;   // answers waiting at most; more are refused
     std::size_t running_limit = 64;  // choices decoded at once at most
     std::size_t prefix_bytes = 0;    // KV kept for later prompts at most; 0: what the running answers leave free
-    GrammarLimits grammar = {};      // of each answer that follows one; beyond them it fails
+    SamplingPlace sampling = SamplingPlace::Pool;
+    GrammarLimits grammar = {};  // of each answer that follows one; beyond them it fails
 };
 
 struct SchedulerStats {
@@ -113,7 +124,8 @@ struct StepReport {
     std::size_t rows = 0;
     std::size_t prompt_rows = 0;
     std::size_t choices = 0;
-    double seconds = 0;
+    double seconds = 0;          // in all
+    double forward_seconds = 0;  // of these, for the forward pass; the rest: choosing tokens and telling the sinks
 };
 
 class Scheduler {
@@ -125,17 +137,17 @@ public:
     ~Scheduler();
 
     // Refuses with Usage what can never run (prompt longer than the context, both counts said), with Busy when the
-    // queue is full.
+    // queue is full. `from` is gone in any case. From any thread.
     Result<AnswerId> submit(AnswerRequest request);
     Result<AnswerId> submit_embedding(EmbeddingRequest request);
-    // Takes effect before the next step; the sink hears finished(Cancelled). Unknown ids are ignored.
+    // Takes effect before the next step; each choice ends with Cancelled, then the answer. Unknown ids are ignored.
     void cancel(AnswerId id);
     // A paused answer keeps its place and its KV but decodes nothing: its reader is slow.
     void pause(AnswerId id);
     void resume(AnswerId id);
     // Runs `task` on the scheduler's thread between two steps: for work on sequences that live elsewhere (trees).
     void run_between_steps(std::function<void()> task);
-    // Takes nothing new; returns when everything accepted has ended, or at the deadline (false).
+    // Takes nothing new; returns when everything accepted has ended, or at the deadline (false). Not from a sink.
     bool drain(SchedulerClock::time_point deadline);
 
     SchedulerStats stats() const;

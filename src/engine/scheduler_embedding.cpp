@@ -32,7 +32,8 @@ void Scheduler::Impl::embed_some() {
     if (!hidden.ok()) return finish_embedding(hidden.error());
     const std::size_t dim = job.sum.size();
     for (std::size_t i = 0; i < hidden->size(); ++i) job.sum[i % dim] += static_cast<double>(hidden.value()[i]);
-    if (on_step) on_step(StepReport{rows, rows, 1, monotonic_seconds() - began});
+    const double seconds = monotonic_seconds() - began;
+    if (on_step) on_step({rows, rows, 1, seconds, seconds});
     if (job.sequence->pending() > 0) return;
     std::vector<float> mean(dim);
     const double count = static_cast<double>(job.request.tokens.size());

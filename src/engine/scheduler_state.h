@@ -100,9 +100,10 @@ struct Scheduler::Impl {
     std::size_t prompt_budget() const;
     void learn_speed(double seconds);
     void take_rows(const Logits& logits);
+    void sample_on_pool(const Logits& logits);
     void share_prompt(SchedulerAnswer& answer);
     void fork_choices(SchedulerAnswer& answer);
-    void decode(SchedulerAnswer& answer, std::size_t choice, const LogitRow& row);
+    void decode(SchedulerAnswer& answer, std::size_t choice, const LogitRow& row, const Result<SampledToken>& sampled);
     Status accept(SchedulerAnswer& answer, SchedulerChoice& choice, TokenId token);
     void tell_token(SchedulerAnswer& answer, std::size_t choice, const SampledToken& sampled, const LogitRow& row);
     void finish_choice(SchedulerAnswer& answer, std::size_t choice, FinishReason reason);
@@ -116,6 +117,8 @@ struct Scheduler::Impl {
     struct BatchRow {
         SchedulerAnswer* answer;
         std::size_t choice;
+        std::size_t logits;  // its row of them, when its feed wants any
+        std::optional<Result<SampledToken>> sampled;
     };
 
     std::shared_ptr<Engine> engine;
@@ -128,6 +131,8 @@ struct Scheduler::Impl {
     std::deque<std::unique_ptr<SchedulerEmbedding>> embeddings;
 
     // The step being made; reserved once.
+    std::vector<SamplerScratch> scratches;  // one a worker
+    std::vector<std::size_t> spread;        // rows of the batch chosen on the pool
     struct Prompt {
         SchedulerAnswer* answer;
         SchedulerChoice* choice;
@@ -138,6 +143,7 @@ struct Scheduler::Impl {
     std::vector<Prompt> prompts;
     std::size_t decode_rows = 0;
     std::size_t prompt_rows = 0;
+    std::size_t wanted_rows = 0;  // feeds with logits so far
     std::string text;
     std::vector<SampledToken> likeliest;
     std::vector<TokenLogprob> top;

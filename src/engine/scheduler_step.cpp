@@ -45,7 +45,8 @@ void Scheduler::Impl::learn_speed(double seconds) {
 void Scheduler::Impl::add_feed(SchedulerAnswer& answer, SchedulerChoice& choice, std::size_t rows) {
     const bool last = rows == choice.sequence->pending();
     feeds.push_back({&*choice.sequence, rows, last ? Want::Last : Want::None});
-    batch.push_back({&answer, static_cast<std::size_t>(&choice - answer.choices.data())});
+    batch.push_back({&answer, static_cast<std::size_t>(&choice - answer.choices.data()), wanted_rows, {}});
+    if (last) ++wanted_rows;
 }
 
 // One row for everybody who decodes, then chunks of prompts.
@@ -54,6 +55,7 @@ void Scheduler::Impl::pack() {
     batch.clear();
     decode_rows = 0;
     prompt_rows = 0;
+    wanted_rows = 0;
     prompts.clear();
     for (const auto& answer : answers) {
         if (answer->ended || answer->paused || !answer->admitted) continue;
@@ -103,27 +105,46 @@ void Scheduler::Impl::step() {
         }
         return;
     }
-    learn_speed(monotonic_seconds() - began);
+    const double forward_seconds = monotonic_seconds() - began;
+    learn_speed(forward_seconds);
+    if (options.sampling == SamplingPlace::Pool) sample_on_pool(logits.value());
     take_rows(logits.value());
-    if (on_step) on_step(StepReport{decode_rows + prompt_rows, prompt_rows, batch.size(), monotonic_seconds() - began});
+    if (on_step) {
+        on_step({decode_rows + prompt_rows, prompt_rows, batch.size(), monotonic_seconds() - began, forward_seconds});
+    }
+}
+
+// Choosing a token reads a vocabulary of logits: with many rows it is worth spreading. Choices of one grammar share its
+// states, so they are left to the scheduler's thread.
+void Scheduler::Impl::sample_on_pool(const Logits& logits) {
+    ThreadPool& pool = engine->impl().pool;
+    spread.clear();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        const Sequence& sequence = *feeds[i].sequence;
+        if (feeds[i].want == Want::Last && !sequence.has_grammar() && batch[i].answer->forked) spread.push_back(i);
+    }
+    if (spread.size() < 2 || pool.size() < 2) return;
+    while (scratches.size() < pool.size()) scratches.emplace_back(engine->tokenizer().vocabulary_size());
+    pool.for_each(spread.size(), [&](std::size_t item, std::size_t worker) {
+        BatchRow& row = batch[spread[item]];
+        row.sampled = feeds[spread[item]].sequence->sample(logits.sampler_row(row.logits), scratches[worker]);
+    });
 }
 
 void Scheduler::Impl::take_rows(const Logits& logits) {
-    std::size_t next = 0;
     for (std::size_t i = 0; i < batch.size(); ++i) {
         SchedulerAnswer& answer = *batch[i].answer;
         SchedulerChoice& choice = answer.choices[batch[i].choice];
-        const bool wanted = feeds[i].want == Want::Last;
-        const std::size_t row = wanted ? next++ : 0;
         // Those before may have taken this one's blocks: then it comes back and computes the same again.
         if (answer.ended || choice.ended || !choice.holds_blocks()) continue;
         if (!answer.forked) share_prompt(answer);
-        if (!wanted) continue;
+        if (feeds[i].want != Want::Last) continue;
+        const LogitRow row = logits.sampler_row(batch[i].logits);
         const bool first = !answer.forked;
         if (first) fork_choices(answer);
-        decode(answer, batch[i].choice, logits.sampler_row(row));
+        decode(answer, batch[i].choice, row, batch[i].sampled ? *batch[i].sampled : choice.sequence->sample(row));
         for (std::size_t k = 1; first && k < answer.choices.size() && !answer.ended; ++k) {
-            decode(answer, k, logits.sampler_row(row));
+            if (answer.choices[k].holds_blocks()) decode(answer, k, row, answer.choices[k].sequence->sample(row));
         }
     }
 }
@@ -153,11 +174,10 @@ void Scheduler::Impl::fork_choices(SchedulerAnswer& answer) {
 }
 
 // The next token of a choice, from the logits of its last one.
-void Scheduler::Impl::decode(SchedulerAnswer& answer, std::size_t index, const LogitRow& row) {
+void Scheduler::Impl::decode(SchedulerAnswer& answer, std::size_t index, const LogitRow& row,
+                             const Result<SampledToken>& sampled) {
     SchedulerChoice& choice = answer.choices[index];
-    if (choice.ended || !choice.holds_blocks()) return;
     Sequence& sequence = *choice.sequence;
-    const Result<SampledToken> sampled = sequence.sample(row);
     if (!sampled.ok()) return finish_answer(answer, FinishReason::Failed, sampled.error());
     const bool ends = engine->tokenizer().ends_generation(sampled->token);
     if (ends && (!answer.request.ignore_end || sequence.has_grammar())) {

@@ -40,7 +40,7 @@ struct Vocabulary {
     std::vector<std::int32_t> types{2, 3, 3};
     std::vector<float> scores{0, 0, 0};
 
-    Vocabulary() {
+    explicit Vocabulary(std::size_t at_least) {
         for (int byte = 0; byte < 256; ++byte) {
             char text[8];
             std::snprintf(text, sizeof text, "<0x%02X>", static_cast<unsigned>(byte));
@@ -51,6 +51,7 @@ struct Vocabulary {
             add(std::string(1, letter), 1);
             add("\xe2\x96\x81" + std::string(1, letter), 1);
         }
+        while (texts.size() < at_least) add("word" + std::to_string(texts.size()), 1);
     }
     void add(std::string text, std::int32_t type) {
         scores.push_back(type == 6 ? 0.0f : -static_cast<float>(texts.size()));
@@ -114,7 +115,7 @@ const std::string& temporary_folder() {
 }
 
 std::string write_tiny_model(const std::string& name, const TinyModelOptions& options) {
-    const Vocabulary vocabulary;
+    const Vocabulary vocabulary(options.vocabulary);
     const std::string path = temporary_folder() + "/" + name + ".gguf";
     GgufWriter writer = GgufWriter::create(path).value();
     write_metadata(writer, options, vocabulary);

@@ -16,6 +16,7 @@ struct TinyModelOptions {
     std::size_t heads = 4;
     std::size_t kv_heads = 2;
     std::size_t context = 1024;
+    std::size_t vocabulary = 0;  // tokens at least
     std::uint32_t seed = 1;
     bool nan_weight = false;  // puts a NaN into the output norm
 };
