@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing: `setup.sh build` for building and running, `setup.sh test` for all tests.
+# Installs the Debian packages that are missing: `setup.sh build` for building and running, `setup.sh test` for all tests
+# (which also get the official API clients, in build/venv).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build make python3 python3-pip libhwloc-dev libboost1.81-dev libssl-dev)
-test_packages=("${build_packages[@]}" libgtest-dev libbenchmark-dev python3-jinja2 python3-numpy
+test_packages=("${build_packages[@]}" libgtest-dev libbenchmark-dev python3-jinja2 python3-numpy python3-venv curl
   clang-14 clang-format-14 libclang-rt-14-dev lld-14 wabt)
 
 case "${1:-build}" in
@@ -11,6 +12,15 @@ case "${1:-build}" in
   test) packages=("${test_packages[@]}") ;;
   *) echo "usage: setup.sh build|test" >&2; exit 2 ;;
 esac
+
+# The server's tests talk to it with its users' clients. Without a network they are left out.
+make_venv() {
+  cd "$(dirname "$0")/.."
+  [ -x build/venv/bin/llm ] && return
+  echo "setup: API clients into build/venv" >&2
+  { python3 -m venv build/venv && build/venv/bin/pip install -q openai anthropic llm; } ||
+    { rm -rf build/venv; echo "setup: no API clients, the tests that need them are left out" >&2; }
+}
 
 if ! command -v dpkg-query > /dev/null; then
   echo "setup: not a Debian-like system; these are needed: ${packages[*]}" >&2
@@ -20,7 +30,10 @@ missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${db:Status-Status}' "$package" 2> /dev/null | grep -qx installed || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+if [ ${#missing[@]} -eq 0 ]; then
+  [ "${1:-build}" = test ] && make_venv
+  exit 0
+fi
 
 echo "setup: installing ${missing[*]}" >&2
 sudo=()
@@ -28,3 +41,5 @@ sudo=()
 export DEBIAN_FRONTEND=noninteractive
 "${sudo[@]}" apt-get update -qq
 "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+[ "${1:-build}" = test ] && make_venv
+exit 0

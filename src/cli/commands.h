@@ -36,7 +36,9 @@ extern const Command kPlanCommand;
 extern const Command kPullCommand;
 extern const Command kQuantizeCommand;
 extern const Command kRunCommand;
+extern const Command kServeCommand;
 extern const Command kTokenizeCommand;
+extern const Command kTopCommand;
 extern const Command kVersionCommand;
 extern const Command kVmCommand;
 

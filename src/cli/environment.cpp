@@ -25,6 +25,7 @@ Environment read_environment() {
     environment.hub_endpoint = variable("HF_ENDPOINT");
     if (environment.hub_endpoint.empty()) environment.hub_endpoint = "https://huggingface.co";
     while (environment.hub_endpoint.ends_with('/')) environment.hub_endpoint.pop_back();
+    environment.api_key = variable("HEARTH_API_KEY");
     environment.no_color = !variable("NO_COLOR").empty();
     return environment;
 }

@@ -10,6 +10,7 @@ struct Environment {
     std::string isa;           // HEARTH_ISA: default of --isa
     std::string home;          // HEARTH_HOME: where models are kept
     std::string hub_endpoint;  // HF_ENDPOINT: the model hub, as the hub's own tools read it
+    std::string api_key;       // HEARTH_API_KEY: a key of hearth serve
     bool no_color = false;     // NO_COLOR
 
     std::string models_folder() const { return home + "/models"; }

@@ -16,6 +16,7 @@ std::string usage_of(const Command& command) {
     for (const Positional& positional : command.positionals) {
         usage += positional.required ? " " : " [";
         usage += positional.name;
+        if (positional.repeats) usage += "...";
         if (!positional.required) usage += "]";
     }
     return usage + (command.options.empty() ? "" : " [OPTIONS]");

@@ -109,7 +109,8 @@ Result<Arguments> Arguments::parse(const Command& command, std::span<const std::
     }
     if (arguments.flag("help")) return arguments;
     const std::span<const Positional> expected = command.positionals;
-    if (arguments.positionals_.size() > expected.size()) {
+    const bool open_ended = !expected.empty() && expected.back().repeats;
+    if (arguments.positionals_.size() > expected.size() && !open_ended) {
         return usage(command, "unexpected argument '" + arguments.positionals_[expected.size()] +
                                   "' (quote a text of several words)");
     }

@@ -34,6 +34,7 @@ struct Positional {
     bool required = true;
     std::string_view help = {};
     std::string_view choices = {};
+    bool repeats = false;  // the last one: may be given several times
 };
 
 struct Example {

@@ -192,6 +192,13 @@ Status run_pull(const Arguments& arguments, Session& session) {
 
 }  // namespace
 
+Result<std::string> find_or_pull(const Catalogue& catalogue, const std::string& model, Session& session) {
+    Result<std::string> path = resolve_model(session.environment, catalogue, model);
+    const CatalogueModel* known = catalogue.find(model);
+    if (path.ok() || known == nullptr || model != catalogue.default_model) return path;
+    return TRY(pull_model(*known, Refetch::No, session)).path;
+}
+
 Result<PulledModel> pull_model(const CatalogueModel& model, Refetch refetch, Session& session) {
     const Environment& environment = session.environment;
     const std::string path = model_path(environment, model.name);

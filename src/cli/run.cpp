@@ -119,19 +119,12 @@ constexpr Example kExamples[] = {
     {"hearth run model.gguf \"Once upon a time\" --raw -n 64 --temperature 0 --json",
      "Continues a text, always the same way; the result as JSON, with token ids and a hash of the logits."}};
 
-// The model's path; the default model is fetched when it is not here.
+// The model's path; a hint when PROMPT was given in its place.
 Result<std::string> find_model(const Catalogue& catalogue, const std::string& name, Session& session) {
-    const Result<std::string> path = resolve_model(session.environment, catalogue, name);
-    if (path.ok()) return path.value();
-    const CatalogueModel* known = catalogue.find(name);
-    if (known != nullptr && name == catalogue.default_model) {
-        return TRY(pull_model(*known, Refetch::No, session)).path;
-    }
-    if (name.find(' ') != std::string::npos) {
-        return Error{ErrorCode::Usage,
-                     "run: MODEL comes before PROMPT: hearth run " + catalogue.default_model + " \"...\""};
-    }
-    return path;
+    Result<std::string> path = find_or_pull(catalogue, name, session);
+    if (path.ok() || name.find(' ') == std::string::npos) return path;
+    return Error{ErrorCode::Usage,
+                 "run: MODEL comes before PROMPT: hearth run " + catalogue.default_model + " \"...\""};
 }
 
 // What to say; nothing: a chat.

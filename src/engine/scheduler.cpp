@@ -143,7 +143,9 @@ Result<AnswerId> Scheduler::submit(AnswerRequest request) {
         return std::move(status).error();
     }
     auto answer = std::make_unique<SchedulerAnswer>();
-    if (request.grammar) answer->grammar = std::make_shared<TokenGrammar>(request.grammar, impl_->engine->token_trie());
+    if (request.grammar)
+        answer->grammar =
+            std::make_shared<TokenGrammar>(request.grammar, impl_->engine->token_trie(), impl_->options.grammar);
     answer->request = std::move(request);
     answer->submitted = SchedulerClock::now();
     Impl::Command command;

@@ -90,6 +90,7 @@ struct SchedulerOptions {
     std::size_t queue_limit = 256;   // answers waiting at most; more are refused
     std::size_t running_limit = 64;  // choices decoded at once at most
     std::size_t prefix_bytes = 0;    // KV kept for later prompts at most; 0: what the running answers leave free
+    GrammarLimits grammar = {};      // of each answer that follows one; beyond them it fails
 };
 
 struct SchedulerStats {

@@ -23,7 +23,7 @@ void Scheduler::Impl::embed_some() {
         --waiting;
     }
     moved = true;
-    const std::size_t rows = std::min({job.sequence->pending(), engine->wanted_rows(), engine->batch_rows()});
+    const std::size_t rows = std::min({job.sequence->pending(), engine->wanted_rows(), prompt_budget()});
     const Feed feed{&*job.sequence, rows, Want::All};
     const double began = monotonic_seconds();
     const Result<std::span<const float>> hidden = engine->forward_hidden({&feed, 1});

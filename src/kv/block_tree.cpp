@@ -44,12 +44,12 @@ Result<std::uint32_t> BlockTree::take_block() {
 }
 
 void BlockTree::drop(std::uint32_t block) {
+    ++changes_;
     while (block != Chain::kNone) {
         Node& node = nodes_[block];
         DCHECK(node.references > 0);
         if (--node.references > 0) return;
         free_.push_back(block);
-        ++changes_;
         block = node.parent;
     }
 }
@@ -113,7 +113,7 @@ void BlockTree::truncate(Chain& chain, std::uint32_t length) {
 Chain BlockTree::fork(const Chain& chain, std::uint32_t length) {
     CHECK(length <= chain.length);
     Chain sibling{chain.tip, chain.length, chain.computed};
-    if (sibling.tip != Chain::kNone) ++nodes_[sibling.tip].references;
+    if (sibling.tip != Chain::kNone) hold(sibling.tip);
     truncate(sibling, length);
     return sibling;
 }

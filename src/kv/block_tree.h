@@ -60,7 +60,10 @@ public:
     void write_block_table(const Chain& chain, std::span<std::uint32_t> table, std::size_t first = 0) const;
 
     // For who keeps blocks beyond the life of a chain: one reference more, one fewer.
-    void hold(std::uint32_t block) { ++nodes_[block].references; }
+    void hold(std::uint32_t block) {
+        ++nodes_[block].references;
+        ++changes_;
+    }
     void let_go(std::uint32_t block) { drop(block); }
     std::span<const PositionRecord, kKvBlockTokens> records(std::uint32_t block) const { return nodes_[block].records; }
     std::uint32_t parent(std::uint32_t block) const { return nodes_[block].parent; }
@@ -72,7 +75,7 @@ public:
     const KvLayout& layout() const { return layout_; }
     std::size_t block_count() const { return nodes_.size(); }
     std::size_t blocks_free() const { return free_.size(); }
-    std::uint64_t changes() const { return changes_; }  // grows whenever a block is taken or freed
+    std::uint64_t changes() const { return changes_; }  // grows whenever a block is taken, shared or let go
     std::uint32_t reference_count(std::uint32_t block) const { return nodes_[block].references; }
 
 private:

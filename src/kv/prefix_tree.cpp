@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kBlock = kKvBlockTokens;
 constexpr std::size_t kEvictedRemembered = 4096;
+constexpr std::size_t kWorthKeeping = 16;  // all prompts begin with the same few tokens: that is no use of a block
 
 }  // namespace
 
@@ -125,10 +126,6 @@ PrefixTree::Match PrefixTree::find(std::string_view scope, Tokens tokens, std::s
     ++tick_;
     std::size_t matched = 0;
     std::uint32_t tip = kNone;
-    const auto touch = [&](std::uint32_t node) {
-        nodes_[node].touched = tick_;
-        tip = nodes_[node].block;
-    };
     bool evicted = false;
     while (matched < tokens.size()) {
         const Tokens rest = tokens.subspan(matched);
@@ -136,7 +133,8 @@ PrefixTree::Match PrefixTree::find(std::string_view scope, Tokens tokens, std::s
             hash = hash_block(hash, rest.first(kBlock));
             const std::uint32_t child = at == kNone ? kNone : find_full(at, hash, rest.first(kBlock));
             if (child != kNone) {
-                touch(child);
+                nodes_[child].touched = tick_;
+                tip = nodes_[child].block;
                 at = child;
                 matched += kBlock;
                 continue;
@@ -155,7 +153,10 @@ PrefixTree::Match PrefixTree::find(std::string_view scope, Tokens tokens, std::s
                 }
             }
         }
-        if (nearest != kNone) touch(nearest);
+        if (nearest != kNone) {
+            tip = nodes_[nearest].block;
+            if (longest >= kWorthKeeping) nodes_[nearest].touched = tick_;
+        }
         matched += longest;
         break;
     }

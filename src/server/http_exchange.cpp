@@ -224,11 +224,4 @@ void ExchangeState::abandon() {
     if (watcher && watcher->gone) watcher->gone();
 }
 
-void ExchangeState::detach() {
-    std::shared_ptr<const HttpExchange::Watcher> released;
-    const std::lock_guard lock(mutex_);
-    host_ = nullptr;
-    released.swap(watcher_);
-}
-
 }  // namespace hearth

@@ -51,8 +51,7 @@ public:
     bool answered() const;        // the owner has said all there is
     bool keep_alive() const;
     unsigned status() const;  // 0 before the answer
-    void abandon();           // the client has gone: tells the owner unless the answer was complete
-    void detach();            // no more calls to the host
+    void abandon();           // the end: no more calls to the host; the owner is told unless its answer was complete
 
 private:
     enum class Phase { Open, Streaming, Answered };

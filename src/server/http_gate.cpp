@@ -13,6 +13,11 @@ namespace {
 
 constexpr std::string_view kMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
+bool is_method(std::string_view method) {
+    constexpr std::array<std::string_view, 7> kKnown = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+    return std::find(kKnown.begin(), kKnown.end(), method) != kKnown.end();
+}
+
 bool is_secret(std::string_view name) {
     return name == "authorization" || name == "x-api-key" || name == "cookie" || name == "proxy-authorization";
 }
@@ -29,7 +34,7 @@ Judgement judge(const RequestHead& head, const AccessRules& rules, const ApiKeys
     };
     HttpRequest& request = judgement.request;
     request.method = head.method;
-    if (!header_list_has(kMethods, head.method) || to_lower(head.method) == head.method) {
+    if (!is_method(head.method)) {
         return refuse(405, "this method is not known here", {{"allow", std::string(kMethods)}});
     }
     const bool asks_options = head.method == "OPTIONS";

@@ -19,6 +19,14 @@ namespace {
 
 constexpr std::size_t kMostHeaders = 100;
 
+// "... HTTP/2.0" ends the first line: a version, though none of ours.
+bool names_a_version(std::string_view bytes) {
+    const std::string_view line = bytes.substr(0, bytes.find("\r\n"));
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    return line.size() > 9 && line.substr(line.size() - 9, 6) == " HTTP/" && is_digit(line[line.size() - 3]) &&
+           line[line.size() - 2] == '.' && is_digit(line[line.size() - 1]);
+}
+
 std::string_view std_view(string_view text) {
     return {text.data(), text.size()};
 }
@@ -126,7 +134,9 @@ struct RequestParser::Impl final : http::basic_parser<true> {
             return fail(431, "the header of the request is too large");
         }
         if (error == http::error::body_limit) return fail(413, "the body of the request is too large");
-        if (error == http::error::bad_version) return fail(505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        if (error == http::error::bad_version && names_a_version(bytes)) {
+            return fail(505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        }
         if (error == http::error::bad_content_length || error == http::error::multiple_content_length) {
             return fail(400, "the content-length of the request is not a number");
         }

@@ -86,16 +86,6 @@ bool is_header_value(std::string_view value) {
     });
 }
 
-bool header_list_has(std::string_view value, std::string_view token) {
-    std::size_t start = 0;
-    while (start <= value.size()) {
-        const std::size_t end = std::min(value.find(',', start), value.size());
-        if (equal_ignoring_case(trim_spaces(value.substr(start, end - start)), token)) return true;
-        start = end + 1;
-    }
-    return false;
-}
-
 std::optional<HttpTarget> parse_target(std::string_view target) {
     HttpTarget parsed;
     for (const std::string_view scheme : {"http://", "https://"}) {

@@ -24,7 +24,6 @@ std::string to_lower(std::string_view text);          // ASCII
 std::string_view trim_spaces(std::string_view text);  // spaces and tabs
 bool is_header_name(std::string_view name);           // an RFC 9110 token
 bool is_header_value(std::string_view value);         // no control characters: nothing that could end the line
-bool header_list_has(std::string_view value, std::string_view token);  // in a comma-separated list, case-insensitive
 
 // "Example.org:8080" -> "example.org", "[::1]:80" -> "::1". Nothing when it is not a host with an optional port.
 std::optional<std::string> host_of_authority(std::string_view authority);

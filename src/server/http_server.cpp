@@ -2,7 +2,7 @@
 // strand: one coroutine serves its requests in order, another keeps a read pending so that a client that leaves is
 // noticed.
 #include <utility>
-// GCC 12: Asio's coroutine headers use std::exchange without including it.
+// First of all: on GCC 12 Asio's coroutine headers use std::exchange without including it.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -55,7 +55,7 @@ constexpr int kSendBufferBytes = 256 << 10;          // the kernel would let a r
 constexpr std::chrono::milliseconds kLinger{1'000};  // for the client to read the answer before the socket closes
 constexpr std::chrono::milliseconds kAcceptPause{20};
 
-// Made in a function: GCC 12 cannot compile lists of strings in a coroutine.
+// These are functions because GCC 12 cannot compile lists of strings within a coroutine.
 HttpExchange::Headers retry_soon() {
     return {{"retry-after", "1"}};
 }
@@ -96,6 +96,20 @@ struct Core {
 
 enum class Role { Serve, Refuse };
 
+// Why there is no request to serve.
+struct Fault {
+    bool any = false;
+    unsigned status = 0;  // 0: nobody is left to be told
+    std::string message;
+    HttpExchange::Headers extra;
+};
+Fault closing() {
+    return {true, 0, "", {}};
+}
+Fault fault(unsigned status, std::string_view message) {
+    return {true, status, std::string(message), {}};
+}
+
 class Connection final : public ExchangeHost, public std::enable_shared_from_this<Connection> {
 public:
     Connection(Core& core, tcp::socket socket, Role role)
@@ -111,7 +125,7 @@ public:
     }
 
     ~Connection() override {
-        core_.body_bytes.fetch_sub(held_body_bytes_);
+        release_body();
         (role_ == Role::Serve ? core_.serving : core_.refusing).fetch_sub(1);
         const std::lock_guard lock(core_.mutex);
         core_.connections.erase(this);
@@ -151,8 +165,8 @@ private:
     awaitable<void> run();
     awaitable<void> serve();
     awaitable<void> read_loop();
-    awaitable<bool> read_head(RequestParser& parser, bool first);
-    awaitable<bool> read_body(RequestParser& parser);
+    awaitable<Fault> read_head(RequestParser& parser, bool first);
+    awaitable<Fault> read_body(RequestParser& parser);
     awaitable<bool> exchange(HttpRequest request, ExchangeTraits traits);
     awaitable<void> answer(unsigned status, std::string message, HttpExchange::Headers extra, ExchangeTraits traits);
     awaitable<bool> write_all(std::string_view bytes);
@@ -195,6 +209,8 @@ private:
         core_.count_exchange(-1);
     }
 
+    void release_body() { core_.body_bytes.fetch_sub(std::exchange(held_body_bytes_, 0)); }
+
     void start_reading() {
         if (reading_ || input_ended_ || closed_ || (!discarding_ && input_.size() >= input_limit())) return;
         reading_ = true;
@@ -208,6 +224,7 @@ private:
     // A later deadline costs nothing: the timer finds out when it fires. An earlier one has to wake it.
     void set_deadline(std::chrono::milliseconds time) {
         timed_out_ = false;
+        if (closed_) return;  // a timer would only keep this object
         deadline_ = std::chrono::steady_clock::now() + time;
         if (!timer_armed_) {
             arm_timer();
@@ -380,74 +397,60 @@ awaitable<void> Connection::linger() {
     while (!input_ended_ && !timed_out_ && !closed_) co_await wait();
 }
 
-awaitable<bool> Connection::read_head(RequestParser& parser, bool first) {
+awaitable<Fault> Connection::read_head(RequestParser& parser, bool first) {
     set_deadline(first ? limits().header_deadline : limits().idle_deadline);
     bool header_clock = first;
     for (;;) {
         feed(parser);
-        if (parser.state() != RequestParser::State::Head) co_return true;
+        if (parser.state() == RequestParser::State::Failed) {
+            co_return fault(parser.error_status(), parser.error_message());
+        }
+        if (parser.state() != RequestParser::State::Head) co_return Fault();
         if (!header_clock && parser.started()) {
             header_clock = true;
             set_deadline(limits().header_deadline);
         }
-        if (timed_out_ && parser.started()) {
-            ExchangeTraits traits;
-            traits.id = new_id();
-            traits.keep_alive = false;
-            co_await answer(408, "the header of the request did not arrive in time", HttpExchange::Headers(),
-                            std::move(traits));
-        }
-        if (closed_ || input_ended_ || timed_out_) co_return false;
-        if (core_.draining && !parser.started()) co_return false;
+        if (closed_ || input_ended_ || (core_.draining && !parser.started())) co_return closing();
+        if (timed_out_ && !parser.started()) co_return closing();
+        if (timed_out_) co_return fault(408, "the header of the request did not arrive in time");
         co_await wait();
     }
 }
 
-awaitable<bool> Connection::read_body(RequestParser& parser) {
+awaitable<Fault> Connection::read_body(RequestParser& parser) {
     reading_body_ = true;
     set_deadline(limits().body_deadline);
-    unsigned status = 0;
-    std::string message;
-    while (parser.state() == RequestParser::State::Body) {
+    Fault found;
+    while (!found.any) {
         const std::size_t used = feed(parser);
         const std::size_t grown = parser.body_size() - held_body_bytes_;
         held_body_bytes_ += grown;
         if (core_.body_bytes.fetch_add(grown) + grown > limits().all_bodies_bytes) {
-            status = 503;
-            message = "too many large requests at once: try again later";
+            found = fault(503, "too many large requests at once: try again later");
+            found.extra = retry_soon();
+        } else if (parser.state() == RequestParser::State::Failed) {
+            found = fault(parser.error_status(), parser.error_message());
+        } else if (parser.state() == RequestParser::State::Done) {
             break;
+        } else if (used > 0 && !input_.empty()) {
+            continue;
+        } else if (timed_out_) {
+            found = fault(408, "the body of the request did not arrive in time");
+        } else if (input_.size() >= input_limit()) {
+            found = fault(400, "the chunks of the request body are malformed");
+        } else if (closed_ || input_ended_) {
+            found = closing();
+        } else {
+            co_await wait();
         }
-        if (parser.state() != RequestParser::State::Body) break;
-        if (used > 0 && !input_.empty()) continue;
-        if (timed_out_) {
-            status = 408;
-            message = "the body of the request did not arrive in time";
-            break;
-        }
-        if (input_.size() >= input_limit()) {
-            status = 400;
-            message = "the chunks of the request body are malformed";
-            break;
-        }
-        if (closed_ || input_ended_) break;
-        co_await wait();
     }
     reading_body_ = false;
     clear_deadline();
-    if (parser.state() == RequestParser::State::Done) co_return true;
-    if (parser.state() == RequestParser::State::Failed) {
-        status = parser.error_status();
-        message = std::string(parser.error_message());
+    if (found.any) {
+        parser.take_body();
+        release_body();
     }
-    if (status != 0) {
-        ExchangeTraits traits;
-        traits.id = new_id();
-        traits.keep_alive = false;
-        HttpExchange::Headers extra;
-        if (status == 503) extra = retry_soon();
-        co_await answer(status, std::move(message), std::move(extra), std::move(traits));
-    }
-    co_return false;
+    co_return found;
 }
 
 // An answer of this layer itself.
@@ -501,52 +504,56 @@ awaitable<bool> Connection::exchange(HttpRequest request, ExchangeTraits traits)
     if (!well) close();
     log(said, logged, state->status() == 0 ? 499 : state->status());
     finish_exchange();
-    core_.body_bytes.fetch_sub(std::exchange(held_body_bytes_, 0));
+    release_body();
     co_return again;
 }
 
 awaitable<void> Connection::serve() {
     for (bool first = true; !closed_; first = false) {
         RequestParser parser(limits());
-        if (!co_await read_head(parser, first)) co_return;
+        Fault found = co_await read_head(parser, first);
+        if (found.any && found.status == 0) co_return;
         core_.requests.fetch_add(1);
         request_seconds_ = monotonic_seconds();
         sent_bytes_ = 0;
+        const RequestHead& head = parser.head();
+        Judgement judgement;
+        if (!found.any) judgement = judge(head, core_.rules, core_.keys);
         ExchangeTraits traits;
         traits.id = new_id();
-        if (parser.state() == RequestParser::State::Failed) {
-            traits.keep_alive = false;
-            co_await answer(parser.error_status(), std::string(parser.error_message()), HttpExchange::Headers(),
-                            traits);
-            log(traits, HttpRequest(), parser.error_status());
-            co_return;
-        }
-        const RequestHead& head = parser.head();
-        Judgement judgement = judge(head, core_.rules, core_.keys);
         traits.head_only = head.method == "HEAD";
         traits.http10 = head.http10;
         traits.keep_alive = head.keep_alive && !core_.draining;
         traits.cors_origin = judgement.cors_origin;
         traits.stream_buffer_bytes = limits().stream_buffer_bytes;
-        if (judgement.status != 0) {
-            // A body that nobody wants is not read: the connection ends instead.
-            if (parser.state() != RequestParser::State::Done) traits.keep_alive = false;
-            co_await answer(judgement.status, judgement.message, judgement.extra, traits);
-            log(traits, judgement.request, judgement.status);
-            if (!traits.keep_alive) co_return;
-            continue;
-        }
-        if (parser.state() == RequestParser::State::Body) {
-            if (head.expects_continue && input_.empty() && !co_await write_all("HTTP/1.1 100 Continue\r\n\r\n")) {
+        if (!found.any && judgement.status == 0 && parser.state() == RequestParser::State::Body) {
+            const bool is_waiting = head.expects_continue && input_.empty();
+            if (is_waiting && !co_await write_all("HTTP/1.1 100 Continue\r\n\r\n")) {
                 close();
                 co_return;
             }
-            if (!co_await read_body(parser)) co_return;
-            judgement.request.body = parser.take_body();
+            found = co_await read_body(parser);
+            if (found.any && found.status == 0) co_return;
         }
-        clear_deadline();
-        judgement.request.id = traits.id;
-        if (!co_await exchange(std::move(judgement.request), std::move(traits))) co_return;
+        if (found.any) {
+            judgement.status = found.status;
+            judgement.message = std::move(found.message);
+            judgement.extra = std::move(found.extra);
+        }
+        bool again = false;
+        if (judgement.status != 0) {
+            // A body that nobody wants is not read: the connection ends instead.
+            traits.keep_alive = traits.keep_alive && parser.state() == RequestParser::State::Done;
+            co_await answer(judgement.status, judgement.message, judgement.extra, traits);
+            log(traits, judgement.request, judgement.status);
+            again = traits.keep_alive;
+        } else {
+            clear_deadline();
+            judgement.request.id = traits.id;
+            judgement.request.body = parser.take_body();
+            again = co_await exchange(std::move(judgement.request), std::move(traits));
+        }
+        if (!again) co_return;
     }
 }
 
@@ -670,8 +677,20 @@ void Server::admit(tcp::socket socket) {
         return std::make_shared<Connection>(core_, std::move(socket), Role::Serve)->start();
     }
     core_.refused.fetch_add(1);
-    // Beyond that many the socket just closes: telling everybody would need what there is too little of.
-    if (core_.refusing < kMostRefusing) std::make_shared<Connection>(core_, std::move(socket), Role::Refuse)->start();
+    if (core_.refusing < kMostRefusing) {
+        return std::make_shared<Connection>(core_, std::move(socket), Role::Refuse)->start();
+    }
+    // Beyond that many there are no descriptors to wait with until each has read its answer.
+    if (core_.tls) return;
+    ResponseHead head;
+    head.status = 429;
+    head.length = 0;
+    head.keep_alive = false;
+    head.id = core_.next_id.fetch_add(1);
+    SystemError ignored;
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(response_head(head, retry_soon())), ignored);
+    socket.shutdown(tcp::socket::shutdown_send, ignored);
 }
 
 awaitable<void> Server::accept_loop() {
@@ -703,11 +722,15 @@ HttpStats Server::stats() const {
 }
 
 void Server::nudge_all(bool close) {
-    const std::lock_guard lock(core_.mutex);
-    for (Connection* connection : core_.connections) {
-        // Those whose last owner has let go are on their way out already.
-        if (const auto alive = connection->weak_from_this().lock()) alive->nudge(close);
+    std::vector<std::shared_ptr<Connection>> alive;  // released without the mutex: the last owner needs it to leave
+    {
+        const std::lock_guard lock(core_.mutex);
+        alive.reserve(core_.connections.size());
+        for (Connection* connection : core_.connections) {
+            if (auto owned = connection->weak_from_this().lock()) alive.push_back(std::move(owned));
+        }
     }
+    for (const std::shared_ptr<Connection>& connection : alive) connection->nudge(close);
 }
 
 void Server::stop_accepting() {

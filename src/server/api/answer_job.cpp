@@ -130,6 +130,8 @@ void AnswerJob::choice_finished(std::size_t choice, FinishReason reason, std::st
     const std::scoped_lock lock(mutex_);
     if (over_ || reason == FinishReason::Failed) return;
     begin();
+    const bool cut = reason == FinishReason::Length || reason == FinishReason::Deadline;
+    ++(cut ? report_.cut : report_.stopped);
     reply_->choice_finished(choice, reason, text);
 }
 
@@ -162,6 +164,8 @@ void AnswerJob::end() {
         const std::scoped_lock lock(ids_mutex_);
         if (gone_) report_.cancelled = true;
     }
+    report_.called_tools = std::min(reply_->choices_with_calls(), report_.stopped);
+    report_.stopped -= report_.called_tools;
     if (on_report_) on_report_(report_);
 }
 

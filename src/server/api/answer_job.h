@@ -25,12 +25,16 @@ public:
     virtual void choice_finished(std::size_t choice, FinishReason reason, std::string_view text) = 0;
     virtual void finished(const Usage& usage) = 0;
     virtual void failed(const ApiError& error) = 0;  // instead of finished(); before or after begin()
+    virtual std::size_t choices_with_calls() const { return 0; }
 };
 
 // What the metrics want to know of a request that has ended.
 struct AnswerReport {
     Usage usage;
     std::string model;
+    std::size_t stopped = 0;  // choices by how they ended
+    std::size_t cut = 0;
+    std::size_t called_tools = 0;
     bool cancelled = false;
     bool failed = false;
     std::vector<double> token_gaps;  // seconds between tokens of one choice

@@ -83,7 +83,9 @@ Api::Impl::Impl(const ApiOptions& given, std::vector<ModelSpec> specs)
     : options(given),
       trees(given.trees, given.tree_life),
       models(std::move(specs), given.scheduler,
-             [this](const std::string& model, const StepReport& report) { metrics.step(model, report); }),
+             [this](const std::string&, const StepReport& report) {
+                 metrics.batch_size.observe(static_cast<double>(report.choices));
+             }),
       workers(given.workers, given.worker_queue) {}
 
 Api::Impl::~Impl() = default;
@@ -104,8 +106,8 @@ bool Api::settled() const {
 std::vector<ServedModel*> Api::ready() const {
     return impl_->models.ready();
 }
-void Api::set_http_stats(std::function<HttpStats()> stats) {
-    impl_->http_stats = std::move(stats);
+void Api::watch_server(const HttpServer& server) {
+    impl_->server = &server;
 }
 
 void Api::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
@@ -115,7 +117,6 @@ void Api::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
         if (!matches(route.pattern, request.path, ids)) continue;
         known_path = true;
         if (route.method != request.method) continue;
-        impl_->metrics.request(route.pattern);
         auto call = std::make_shared<ApiCall>(
             ApiCall{*impl_, std::move(request), std::move(exchange), route.style, std::move(ids), Json(), {}});
         if (route.place == Place::Here) return route.run(*call);
@@ -136,7 +137,6 @@ void Api::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
     const std::string shown = request.method + " " + request.path.substr(0, 200);
     const ApiError error = known_path ? ApiError{405, shown + ": this path takes another method", {}, "wrong_method"}
                                       : ApiError{404, shown + ": there is nothing here", {}, "unknown_path"};
-    impl_->metrics.refused(error.status);
     respond_error(*exchange, error, request.path.starts_with("/v1/messages") ? ApiStyle::Anthropic : ApiStyle::OpenAi);
 }
 
@@ -149,7 +149,7 @@ bool Api::drain(std::chrono::steady_clock::time_point deadline) {
 
 bool ApiCall::refused() {
     if (!faults.any()) return false;
-    api.metrics.refused(faults.first().status);
+    count_refusal(api.metrics, faults.first().status);
     respond_error(*exchange, faults.first(), style);
     return true;
 }
@@ -261,8 +261,9 @@ AnswerRequest make_request(const AnswerSpec& spec, std::vector<TokenId> prompt, 
 
 void start_job(ApiCall& call, ServedModel& model, std::unique_ptr<Reply> reply, std::vector<AnswerRequest> requests) {
     Api::Impl& api = call.api;
-    const auto job = std::make_shared<AnswerJob>(call.exchange, &model, std::move(reply),
-                                                 [&api](const AnswerReport& report) { api.metrics.answered(report); });
+    const auto job =
+        std::make_shared<AnswerJob>(call.exchange, &model, std::move(reply),
+                                    [&api](const AnswerReport& report) { count_answer(api.metrics, report); });
     job->start(std::move(requests));
 }
 

@@ -35,7 +35,7 @@ public:
     // Answers a request, now or later; never blocks.
     void handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange);
     // For the connection counts in /metrics; the server must outlive the last request.
-    void set_http_stats(std::function<HttpStats()> stats);
+    void watch_server(const HttpServer& server);
 
     // Refuses new work with 503 and waits for what is there; false when the time was not enough.
     bool drain(std::chrono::steady_clock::time_point deadline);

@@ -13,9 +13,9 @@
 #include "server/api/chat_messages.h"
 #include "server/api/fields.h"
 #include "server/api/reply_parts.h"
-#include "server/api/server_metrics.h"
 #include "server/api/trees.h"
 #include "server/api/worker_pool.h"
+#include "server/metrics.h"
 
 namespace hearth {
 
@@ -25,7 +25,7 @@ struct Api::Impl {
 
     ApiOptions options;
     ServerMetrics metrics;
-    std::function<HttpStats()> http_stats;
+    std::atomic<const HttpServer*> server{nullptr};
     std::atomic<bool> draining{false};
     TreeStore trees;  // before the models: their schedulers end first, then the sequences of the trees
     ModelList models;
@@ -49,6 +49,9 @@ struct ApiCall {
 };
 
 std::int64_t epoch_seconds();
+
+void count_answer(ServerMetrics& metrics, const AnswerReport& report);
+void count_refusal(ServerMetrics& metrics, unsigned status);
 
 // A conversation as prompt tokens; adds faults: no template, a template that refuses, too long.
 std::vector<TokenId> encode_chat(ServedModel& model, const Json::Array& messages, const ToolUse& tools,

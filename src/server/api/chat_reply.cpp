@@ -1,5 +1,7 @@
 #include "server/api/chat_reply.h"
 
+#include <algorithm>
+
 namespace hearth {
 
 ChatReply::ChatReply(ChatReplySetup setup) : setup_(std::move(setup)), choices_(setup_.spec.choices) {
@@ -52,6 +54,11 @@ void ChatReply::choice_finished(std::size_t choice, FinishReason reason, std::st
     if (choices_[choice].parser) choices_[choice].parser->finish(*this);
     on_token_done(choice, {});
     on_choice_finished(choice);
+}
+
+std::size_t ChatReply::choices_with_calls() const {
+    return static_cast<std::size_t>(std::count_if(choices_.begin(), choices_.end(),
+                                                  [](const ChatChoice& choice) { return !choice.calls.empty(); }));
 }
 
 void ChatReply::content(std::string_view text) {

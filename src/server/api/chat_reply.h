@@ -43,6 +43,7 @@ public:
 
     void token(const TokenEvent& event) final;
     void choice_finished(std::size_t choice, FinishReason reason, std::string_view text) final;
+    std::size_t choices_with_calls() const final;
 
 protected:
     // What has just come; the choice already holds it.

@@ -1,4 +1,6 @@
 // /health, /metrics, /v1/models: quick, whatever else is going on.
+#include <algorithm>
+
 #include "server/api/api_state.h"
 
 namespace hearth {
@@ -61,19 +63,45 @@ void get_health(ApiCall& call) {
                               {"trees", std::uint64_t{api.trees.count()}}});
 }
 
+void count_answer(ServerMetrics& metrics, const AnswerReport& report) {
+    const Usage& usage = report.usage;
+    metrics.request_queue_time_seconds.observe(usage.queue_seconds);
+    metrics.e2e_request_latency_seconds.observe(usage.seconds);
+    if (usage.generated_tokens > 0) metrics.time_to_first_token_seconds.observe(usage.first_token_seconds);
+    for (const double gap : report.token_gaps) metrics.inter_token_latency_seconds.observe(gap);
+    metrics.prompt_tokens.add(usage.prompt_tokens);
+    metrics.generation_tokens.add(usage.generated_tokens);
+    metrics.prefix_cache_queries.add(usage.prompt_tokens);
+    metrics.prefix_cache_hits.add(usage.cached_tokens);
+    if (report.cancelled) metrics.requests_cancelled.add();
+    if (report.failed) metrics.requests_failed.add();
+    if (report.cancelled || report.failed) return;
+    metrics.finished_stop.add(report.stopped);
+    metrics.finished_length.add(report.cut);
+    metrics.finished_tool_calls.add(report.called_tools);
+}
+
+void count_refusal(ServerMetrics& metrics, unsigned status) {
+    if (status == 429) metrics.requests_rejected.add();
+    if (status >= 500) metrics.requests_failed.add();
+}
+
 void get_metrics(ApiCall& call) {
-    std::vector<std::pair<std::string, SchedulerStats>> models;
-    for (const ServedModel* model : call.api.models.ready()) models.emplace_back(model->name, model->scheduler.stats());
-    std::string text = call.api.metrics.text(models);
-    if (call.api.http_stats) {
-        const HttpStats stats = call.api.http_stats();
-        text += "# TYPE hearth_http_connections gauge\nhearth_http_connections " + std::to_string(stats.connections) +
-                "\n# TYPE hearth_http_accepted_total counter\nhearth_http_accepted_total " +
-                std::to_string(stats.accepted) +
-                "\n# TYPE hearth_http_refused_total counter\nhearth_http_refused_total " +
-                std::to_string(stats.refused) + "\n";
+    ServerMetrics& metrics = call.api.metrics;
+    SchedulerStats all;
+    for (const ServedModel* model : call.api.models.ready()) {
+        const SchedulerStats stats = model->scheduler.stats();
+        all.running += stats.running;
+        all.waiting += stats.waiting;
+        all.kv_blocks += stats.kv_blocks;
+        all.kv_blocks_free += stats.kv_blocks_free + stats.kv_blocks_cached;
     }
-    call.exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", std::move(text));
+    metrics.requests_running.set(static_cast<double>(all.running));
+    metrics.requests_waiting.set(static_cast<double>(all.waiting));
+    const double used = static_cast<double>(all.kv_blocks - std::min(all.kv_blocks, all.kv_blocks_free));
+    metrics.kv_cache_usage.set(all.kv_blocks == 0 ? 0 : used / static_cast<double>(all.kv_blocks));
+    if (const HttpServer* server = call.api.server) metrics.set_http(server->stats());
+    call.exchange->respond(200, kMetricsContentType, metrics.text());
 }
 
 void get_models(ApiCall& call) {

@@ -59,7 +59,13 @@ void ToolCallParser::finish(AnswerParts& parts) {
             give_up(parts);
         }
     }
-    if (where_ == Where::Between) input_.clear();  // white space or the beginning of a closing
+    if (where_ == Where::Between) {
+        if (after_call_) {
+            input_.clear();  // white space or the beginning of a closing
+        } else {
+            give_up(parts);
+        }
+    }
     read_content(parts, true);
 }
 

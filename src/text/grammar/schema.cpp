@@ -221,7 +221,29 @@ Result<ExprId> SchemaCompiler::alternatives(const Json& schema, const Json& bran
     return source_.choice(std::move(ways));
 }
 
-// Values are written as one line without spaces. Other keywords beside them only choose among them by type.
+// Exactly this value, with the white space JSON may have.
+ExprId SchemaCompiler::value(const Json& value) {
+    std::vector<ExprId> parts;
+    const auto add = [&](ExprId part) {
+        if (!parts.empty()) parts.push_back(rules_.comma());
+        parts.push_back(part);
+    };
+    if (const Json::Array* items = value.as_array()) {
+        for (const Json& item : *items) add(this->value(item));
+    } else if (const Json::Object* members = value.as_object()) {
+        for (const Json::Member& member : *members) {
+            add(source_.sequence(
+                {source_.literal(json_quote(member.first)), rules_.colon(), this->value(member.second)}));
+        }
+    } else {
+        return source_.literal(value.dump());
+    }
+    if (!parts.empty()) parts.push_back(rules_.gap());
+    const ExprId content = source_.sequence(std::move(parts));
+    return value.as_array() != nullptr ? rules_.array_of(content) : rules_.object_of(content);
+}
+
+// Other keywords beside them only choose among them by type.
 Result<ExprId> SchemaCompiler::values(const Json& schema, const Json::Array& values, const Place& place) {
     const std::vector<std::string> types = TRY(types_of(schema, place));
     for (const Json::Member& member : *schema.as_object()) {
@@ -238,7 +260,7 @@ Result<ExprId> SchemaCompiler::values(const Json& schema, const Json::Array& val
                          [&](const Json& other) { return same_json(other, value); })) {
             continue;
         }
-        ways.push_back(source_.literal(value.dump()));
+        ways.push_back(this->value(value));
     }
     if (ways.empty()) return fail(place, "no value of 'enum' or 'const' has the right type");
     return source_.choice(std::move(ways));

@@ -43,6 +43,7 @@ private:
     Result<const Json*> resolve(const std::string& pointer, const Place& place) const;
     Result<ExprId> reference(const std::string& pointer, const Place& place);
     Result<ExprId> alternatives(const Json& schema, const Json& branches, std::string_view keyword, const Place& place);
+    ExprId value(const Json& value);
     Result<ExprId> values(const Json& schema, const Json::Array& values, const Place& place);
     Result<std::vector<std::string>> types_of(const Json& schema, const Place& place) const;
     Result<ExprId> of_type(std::string_view type, const Json& schema, const Place& place);

@@ -45,7 +45,7 @@ public:
     bool start_failed() const { return start_failed_; }
 
 private:
-    static constexpr std::uint64_t kWorkPerOperation = 4'000'000;
+    static constexpr std::uint64_t kWorkPerOperation = 1'000'000;
     struct Set {
         std::uint32_t first = 0;
         std::uint32_t count = 0;

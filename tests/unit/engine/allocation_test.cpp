@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "engine/scheduler.h"
 #include "engine_support.h"
 
 namespace {
@@ -51,6 +52,45 @@ TEST(Allocations, ADecodedTokenAllocatesNothing) {
     for (int i = 0; i < 200; ++i) decode_one(*engine, sequence, run);  // crosses three block boundaries
     EXPECT_EQ(allocations.load() - before, 0u);
     EXPECT_EQ(run.tokens.size(), 201u);
+}
+
+class QuietSink : public AnswerSink {
+public:
+    void token(const TokenEvent& event) override { bytes += event.text.size(); }
+    void choice_finished(std::size_t, FinishReason, std::string_view) override {}
+    void finished(const Usage&, const std::optional<Error>& error) override { failed = error.has_value(); }
+    std::size_t bytes = 0;
+    bool failed = false;
+};
+
+TEST(Allocations, AStepOfManyAnswersAllocatesNothing) {
+    const std::shared_ptr<Engine> engine =
+        load_engine(write_tiny_model("step_allocations"), {.threads = 2, .kv_blocks = 200});
+    std::size_t steps = 0;
+    std::size_t before = 0;
+    std::size_t after = 0;
+    auto sink = std::make_shared<QuietSink>();
+    Scheduler scheduler(engine, {}, [&](const StepReport&) {
+        ++steps;
+        if (steps == 40) before = allocations.load();
+        if (steps == 190) after = allocations.load();
+    });
+    for (std::uint32_t i = 0; i < 6; ++i) {
+        AnswerRequest request;
+        request.prompt = make_prompt(20 + i, i + 1);
+        SamplingOptions options;
+        options.repetition_penalty = 1.1f;
+        options.top_k = i % 2 == 0 ? 0 : 40;
+        request.sampling = std::make_shared<const SamplingOptions>(options);
+        request.max_tokens = 200;
+        request.ignore_end = true;
+        request.sink = sink;
+        ASSERT_TRUE(scheduler.submit(std::move(request)).ok());
+    }
+    ASSERT_TRUE(scheduler.drain(SchedulerClock::now() + std::chrono::seconds(60)));
+    EXPECT_FALSE(sink->failed);
+    EXPECT_GE(steps, 190u);
+    EXPECT_EQ(after - before, 0u);
 }
 
 }  // namespace

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "engine/engine_state.h"
 #include "scheduler_support.h"
 
 namespace hearth {
@@ -428,14 +432,30 @@ TEST_F(SchedulerTest, AnEmbeddingIsTheMeanOfTheNormalisedHiddenStates) {
     const std::size_t dim = engine_->info().dim;
     std::vector<double> expected(dim);
     {
-        // Row by row, from the input of the last norm and its weights in the file.
+        // Row by row, from the whole forward pass: what goes into the last norm, and its weights in the file.
+        const Graph& graph = engine_->plan().graph();
+        const auto producer = [&](Handle value) {
+            return *std::ranges::find_if(graph.nodes(), [&](const Node& node) { return node.output == value; });
+        };
+        const Node norm = producer(producer(graph.logits()).input);
+        const TensorView weight = engine_->file().tensor("output_norm.weight", Shape{{dim, 1, 1, 1}}).value();
+        const float* weights = reinterpret_cast<const float*>(weight.data);
         Sequence sequence(engine_, greedy());
         ASSERT_TRUE(sequence.append(make_prompt(kLength)).ok());
         for (std::size_t i = 0; i < kLength; ++i) {
             const Feed feed{&sequence, 1, Want::Last};
-            const std::span<const float> row = engine_->forward_hidden({&feed, 1}).value();
-            ASSERT_EQ(row.size(), dim);
-            for (std::size_t k = 0; k < dim; ++k) expected[k] += static_cast<double>(row[k]) / kLength;
+            ASSERT_TRUE(engine_->forward({&feed, 1}).ok());
+            const std::vector<float> x = engine_->backend()
+                                             .read_back(engine_->plan(), norm.input, engine_->plan().steps().size(),
+                                                        engine_->impl().step_inputs())
+                                             .value();
+            ASSERT_EQ(x.size(), dim);
+            double squares = 0;
+            for (const float value : x) squares += static_cast<double>(value) * static_cast<double>(value);
+            const double scale = 1 / std::sqrt(squares / static_cast<double>(dim) + 1e-5) / kLength;
+            for (std::size_t k = 0; k < dim; ++k) {
+                expected[k] += static_cast<double>(x[k]) * scale * static_cast<double>(weights[k]);
+            }
         }
     }
     std::vector<float> got;

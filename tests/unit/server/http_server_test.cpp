@@ -1,8 +1,13 @@
 // The server over real sockets: requests, connections, streams, and clients that leave.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "unit/server/raw_client.h"
 
@@ -96,6 +101,375 @@ TEST(HttpServer, StreamsFromAnotherThreadWithoutLosingAPiece) {
     writer.join();
     EXPECT_TRUE(response.complete);
     EXPECT_EQ(response.body, expected);
+}
+
+TEST(HttpServer, AnswersHeadWithoutTheBodyOfGet) {
+    const Running running = run_server();
+    RawClient client = running.client();
+    client.send("HEAD /x HTTP/1.1\r\nHost: localhost\r\n\r\n" + get("/y"));
+    const Response head = client.read_response(true);
+    EXPECT_EQ(head.status, 200u);
+    EXPECT_EQ(head.header("content-length"), "8");
+    EXPECT_EQ(client.read_response().body, "GET /y  ");
+}
+
+TEST(HttpServer, SaysContinueToAClientThatWaitsForIt) {
+    const Running running = run_server();
+    RawClient client = running.client();
+    client.send("POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    client.send("hello");
+    EXPECT_EQ(client.read_response().body, "POST /  hello");
+}
+
+TEST(HttpServer, ReadsChunkedBodiesInPiecesOfAnySize) {
+    const Running running = run_server();
+    RawClient client = running.client();
+    const std::string request =
+        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "5\r\nhello\r\n6;note=1\r\n world\r\n0\r\nX-Trailer: 1\r\n\r\n";
+    for (const char byte : request) ASSERT_TRUE(client.send(std::string_view(&byte, 1)));
+    EXPECT_EQ(client.read_response().body, "POST /  hello world");
+    client.send(request + get("/next"));
+    EXPECT_EQ(client.read_response().body, "POST /  hello world");
+    EXPECT_EQ(client.read_response().body, "GET /next  ");
+}
+
+TEST(HttpServer, ReadsALargeBodyAndSendsALargeAnswer) {
+    const Running running = run_server({}, [](HttpRequest request, const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->respond(200, "application/octet-stream", std::move(request.body));
+    });
+    std::string body;
+    for (int i = 0; body.size() < (8u << 20); ++i) body += std::to_string(i) + ",";
+    RawClient client = running.client();
+    std::thread sender([&] { client.send(post("/", body)); });
+    const Response response = client.read_response();
+    sender.join();
+    EXPECT_EQ(response.body.size(), body.size());
+    EXPECT_TRUE(response.body == body);
+}
+
+TEST(HttpServer, SpeaksHttp10) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    RawClient plain = running.client();
+    plain.send("GET / HTTP/1.0\r\n\r\n");
+    parked.next()->respond(200, "text/plain", "old");
+    EXPECT_EQ(plain.read_response().body, "old");
+    EXPECT_TRUE(plain.wait_for_close());
+
+    RawClient kept = running.client();
+    kept.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    parked.next()->respond(200, "text/plain", "kept");
+    EXPECT_EQ(kept.read_response().header("connection"), "keep-alive");
+
+    RawClient stream = running.client();  // chunks are not known to it: the stream ends with the connection
+    stream.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    const auto exchange = parked.next();
+    exchange->begin_stream();
+    exchange->write("data: 1\n\n");
+    exchange->end_stream();
+    const Response response = stream.read_response();
+    EXPECT_EQ(response.header("transfer-encoding"), "");
+    EXPECT_EQ(response.header("connection"), "close");
+    EXPECT_EQ(response.body, "data: 1\n\n");
+}
+
+TEST(HttpServer, AnExchangeDroppedUnansweredIsA500) {
+    const Running running =
+        run_server({}, [](const HttpRequest&, const std::shared_ptr<HttpExchange>&) { /* forgets it */ });
+    EXPECT_EQ(running.ask(get("/")).status, 500u);
+}
+
+TEST(HttpServer, AHandlerThatThrowsIsA500) {
+    const Running running =
+        run_server({}, [](const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
+            if (request.path == "/bad") throw 1;
+            exchange->respond(200, "text/plain", "");
+        });
+    EXPECT_EQ(running.ask(get("/bad")).status, 500u);
+    EXPECT_EQ(running.ask(get("/good")).status, 200u);
+}
+
+TEST(HttpServer, AStreamDroppedHalfwayDoesNotLookComplete) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    RawClient client = running.client();
+    client.send(get("/"));
+    auto exchange = parked.next();
+    exchange->begin_stream();
+    exchange->write("data: 1\n\n");
+    EXPECT_EQ(client.read_until("data: 1\n\n\r\n").back(), '\n');
+    exchange.reset();
+    const std::string rest = client.read_until("0\r\n\r\n");
+    EXPECT_EQ(rest, "");
+}
+
+TEST(HttpServer, ASecondAnswerIsIgnored) {
+    const Running running = run_server({}, [](const HttpRequest&, const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->respond(200, "text/plain", "one");
+        exchange->respond(200, "text/plain", "two");
+        exchange->begin_stream();
+        exchange->write("three");
+        exchange->end_stream();
+    });
+    RawClient client = running.client();
+    for (int i = 0; i < 2; ++i) {
+        client.send(get("/"));
+        EXPECT_EQ(client.read_response().body, "one");
+    }
+}
+
+TEST(HttpServer, AClientThatLeavesBeforeTheAnswerIsNoticed) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    for (const bool with_reset : {false, true}) {
+        RawClient client = running.client();
+        client.send(post("/", "x"));
+        const auto exchange = parked.next();
+        ASSERT_TRUE(exchange);
+        Event gone;
+        exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
+        if (with_reset) {
+            client.reset();
+        } else {
+            client.close();
+        }
+        EXPECT_TRUE(gone.wait());
+        exchange->respond(200, "text/plain", "to nobody");
+        EXPECT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+    }
+}
+
+TEST(HttpServer, AClientThatLeavesWithinAStreamIsNoticedOnce) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    RawClient client = running.client();
+    client.send(get("/"));
+    const auto exchange = parked.next();
+    ASSERT_TRUE(exchange);
+    std::atomic<int> times = 0;
+    Event gone;
+    exchange->watch({[&] {
+                         ++times;
+                         gone.set();
+                     },
+                     nullptr, nullptr});
+    exchange->begin_stream();
+    exchange->write("data: 1\n\n");
+    client.read_until("data: 1\n\n");
+    client.close();
+    EXPECT_TRUE(gone.wait());
+    exchange->write("data: 2\n\n");
+    exchange->end_stream();
+    EXPECT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+    EXPECT_EQ(times, 1);
+}
+
+TEST(HttpServer, TheWatcherHearsOfAClientThatLeftBeforeItWatched) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    RawClient client = running.client();
+    client.send(get("/"));
+    const auto exchange = parked.next();
+    client.close();
+    ASSERT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+    Event gone;
+    exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
+    EXPECT_TRUE(gone.is_set());
+}
+
+TEST(HttpServer, AClientThatLeavesAfterACompleteAnswerIsNotReported) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    RawClient client = running.client();
+    client.send(get("/"));
+    const auto exchange = parked.next();
+    Event gone;
+    exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
+    exchange->respond(200, "text/plain", "done");
+    EXPECT_EQ(client.read_response().body, "done");
+    client.close();
+    ASSERT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+    EXPECT_FALSE(gone.is_set());
+}
+
+TEST(HttpServer, AHalfClosedClientStillGetsAnAnswerThatWasReady) {
+    const Running running = run_server();
+    RawClient client = running.client();
+    client.send(get("/a") + get("/b"));
+    client.finish_sending();
+    EXPECT_EQ(client.read_response().body, "GET /a  ");
+    EXPECT_EQ(client.read_response().body, "GET /b  ");
+    EXPECT_TRUE(client.wait_for_close());
+}
+
+TEST(HttpServer, ASlowReaderIsReportedAndThenCatchesUp) {
+    HttpOptions options;
+    options.limits.stream_buffer_bytes = 256 << 10;
+    Parked parked;
+    const Running running = run_server(options, parked.handler());
+    RawClient client(running.port(), 4096);
+    client.send(get("/"));
+    const auto exchange = parked.next();
+    ASSERT_TRUE(exchange);
+    Event slow;
+    Event caught_up;
+    Event gone;
+    exchange->watch({[&] { gone.set(); }, [&] { slow.set(); }, [&] { caught_up.set(); }});
+    exchange->begin_stream();
+    std::size_t written = 0;
+    while (!slow.is_set()) {  // the kernel takes some of it, then the rest waits here
+        exchange->write(std::string(4096, 'x'));
+        written += 4096;
+        ASSERT_LT(written, 64u << 20);
+        slow.wait(std::chrono::milliseconds(1));
+    }
+    EXPECT_FALSE(caught_up.is_set());
+    std::thread reader([&] { EXPECT_EQ(client.read_response().body.size(), written); });
+    EXPECT_TRUE(caught_up.wait());
+    exchange->end_stream();
+    reader.join();
+    EXPECT_FALSE(gone.is_set());
+}
+
+TEST(HttpServer, AReaderThatNeverReadsIsGivenUpWhenTheBufferIsFull) {
+    HttpOptions options;
+    options.limits.stream_buffer_bytes = 64 << 10;
+    Parked parked;
+    const Running running = run_server(options, parked.handler());
+    RawClient client(running.port(), 4096);
+    client.send(get("/"));
+    const auto exchange = parked.next();
+    ASSERT_TRUE(exchange);
+    Event slow;
+    Event gone;
+    exchange->watch({[&] { gone.set(); }, [&] { slow.set(); }, nullptr});
+    exchange->begin_stream();
+    for (int i = 0; i < 20'000 && !gone.is_set(); ++i) {
+        exchange->write(std::string(4096, 'x'));
+        gone.wait(std::chrono::milliseconds(1));
+    }
+    EXPECT_TRUE(gone.is_set());
+    EXPECT_TRUE(slow.is_set());
+    EXPECT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+}
+
+TEST(HttpServer, AReaderThatTakesNothingForTooLongIsGivenUp) {
+    HttpOptions options;
+    options.limits.write_deadline = std::chrono::milliseconds(100);
+    Parked parked;
+    const Running running = run_server(options, parked.handler());
+    RawClient client(running.port(), 4096);
+    client.send(get("/"));
+    const auto exchange = parked.next();
+    ASSERT_TRUE(exchange);
+    exchange->respond(200, "text/plain", std::string(32 << 20, 'x'));
+    EXPECT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+}
+
+TEST(HttpServer, PipelinedBytesAreKeptButBounded) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    RawClient client = running.client();
+    client.send(get("/"));
+    const auto exchange = parked.next();
+    ASSERT_TRUE(exchange);
+    std::string many;
+    while (many.size() < (1u << 20)) many += get("/later");
+    std::thread sender([&] { client.send(many); });
+    exchange->respond(200, "text/plain", "first");
+    EXPECT_EQ(client.read_response().body, "first");
+    for (std::size_t i = 0; i < many.size() / get("/later").size(); ++i) {
+        const auto later = parked.next();
+        ASSERT_TRUE(later);
+        later->respond(200, "text/plain", std::to_string(i));
+        ASSERT_EQ(client.read_response().body, std::to_string(i));
+    }
+    sender.join();
+}
+
+TEST(HttpServer, StopWaitsForOpenAnswers) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    RawClient busy = running.client();
+    busy.send(get("/"));
+    const auto exchange = parked.next();
+    ASSERT_TRUE(exchange);
+    RawClient idle = running.client();
+    ASSERT_TRUE(eventually([&] { return running.server->stats().connections == 2; }));
+    running.server->stop_accepting();
+    EXPECT_TRUE(idle.wait_for_close());
+    EXPECT_FALSE(RawClient(running.port()).connected());
+    std::thread stopper([&] { running.server->stop(kPatience); });
+    exchange->respond(200, "text/plain", "just in time");
+    const Response response = busy.read_response();
+    EXPECT_EQ(response.body, "just in time");
+    stopper.join();
+    EXPECT_EQ(running.server->stats().connections, 0u);
+}
+
+TEST(HttpServer, StopEndsWhatIsStillOpenWhenTheTimeIsOver) {
+    Parked parked;
+    const Running running = run_server({}, parked.handler());
+    RawClient client = running.client();
+    client.send(get("/"));
+    const auto exchange = parked.next();
+    ASSERT_TRUE(exchange);
+    Event gone;
+    exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
+    running.server->stop(std::chrono::milliseconds(1));
+    EXPECT_TRUE(gone.is_set());
+    EXPECT_TRUE(client.wait_for_close());
+}
+
+TEST(HttpServer, AnExchangeMayOutliveItsServer) {
+    Parked parked;
+    std::shared_ptr<HttpExchange> exchange;
+    {
+        const Running running = run_server({}, parked.handler());
+        RawClient client = running.client();
+        client.send(get("/"));
+        exchange = parked.next();
+        exchange->begin_stream();
+    }
+    exchange->write("into the void");
+    exchange->end_stream();
+}
+
+TEST(HttpServer, StartsAndStopsManyTimes) {
+    for (int i = 0; i < 50; ++i) {
+        const Running running = run_server();
+        ASSERT_TRUE(running.server);
+        EXPECT_EQ(running.ask(get("/")).status, 200u);
+    }
+}
+
+TEST(HttpServer, APortInUseIsAnErrorThatNamesIt) {
+    const Running running = run_server();
+    HttpOptions options;
+    options.port = running.port();
+    const auto second = HttpServer::start(options, [](const HttpRequest&, const std::shared_ptr<HttpExchange>&) {});
+    ASSERT_FALSE(second.ok());
+    EXPECT_NE(second.error().message.find(std::to_string(running.port())), std::string::npos);
+}
+
+TEST(HttpServer, TellsTheAccessLogOfEveryRequest) {
+    std::mutex mutex;
+    std::vector<std::string> lines;
+    HttpOptions options;
+    options.on_access = [&](const HttpAccess& access) {
+        const std::lock_guard lock(mutex);
+        lines.push_back(std::string(access.method) + " " + std::string(access.path) + " " +
+                        std::to_string(access.status) + " " + std::string(access.peer));
+    };
+    const Running running = run_server(options);
+    running.ask(get("/one"));
+    running.ask("HEAD /two HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    running.ask("nonsense\r\n\r\n");
+    running.server->stop(kPatience);
+    EXPECT_EQ(lines,
+              (std::vector<std::string>{"GET /one 200 127.0.0.1", "HEAD /two 200 127.0.0.1", "  400 127.0.0.1"}));
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ public:
     RawClient& operator=(const RawClient&) = delete;
 
     bool connected() const { return descriptor_ >= 0; }
+    int descriptor() const { return descriptor_; }
     bool send(std::string_view bytes);
-    // Sends all it can within `kPatience`, whatever the server does with it.
     void finish_sending();  // half-closes
     void close();
     void reset();  // closes with RST

@@ -1,0 +1,75 @@
+"""Keys and their scopes, full queues, names of models."""
+import json
+import tempfile
+import unittest
+
+from serving import Server, ServerTest, chat, write_model
+
+
+class Keys(ServerTest):
+    OPTIONS = ("--key", "first", "--key", "second")
+
+    def as_key(self, key, method, path, body=None):
+        return self.server.request(method, path, body, {"Authorization": f"Bearer {key}"})
+
+    def test_health_needs_no_key_and_the_rest_does(self):
+        self.assertEqual(self.server.request("GET", "/health")[0], 200)
+        self.assertEqual(self.server.request("POST", "/v1/chat/completions", chat())[0], 401)
+        self.assertEqual(self.as_key("third", "POST", "/v1/chat/completions", chat())[0], 401)
+        self.assertEqual(self.as_key("first", "POST", "/v1/chat/completions", chat())[0], 200)
+        self.assertEqual(self.server.request("POST", "/v1/messages", {
+            "model": "tiny", "max_tokens": 2, "messages": [{"role": "user", "content": "x"}]},
+            {"x-api-key": "second"})[0], 200)
+
+    def test_trees_belong_to_a_key(self):
+        status, _, tree = self.as_key("first", "POST", "/v1/trees", {"text": "x"})
+        self.assertEqual(status, 200)
+        self.assertEqual(self.as_key("first", "GET", "/v1/trees/" + tree["id"])[0], 200)
+        self.assertEqual(self.as_key("second", "GET", "/v1/trees/" + tree["id"])[0], 404)
+        self.assertEqual(self.as_key("second", "GET", "/v1/trees")[2]["data"], [])
+
+
+class Queue(ServerTest):
+    OPTIONS = ("--parallel", "1", "--queue", "1")
+
+    def test_beyond_the_queue_requests_are_refused_for_a_second(self):
+        long = {"prompt": "x", "max_tokens": 1500, "ignore_eos": True, "stream": True}
+        open_streams = []
+        refused = None
+        for _ in range(4):
+            connection = self.server.connect()
+            connection.request("POST", "/v1/completions", json.dumps(long), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            open_streams.append((connection, response))
+            if response.status != 200:
+                refused = response
+                break
+        self.assertIsNotNone(refused)
+        self.assertEqual(refused.status, 429)
+        self.assertEqual(refused.headers["Retry-After"], "1")
+        self.assertEqual(json.loads(refused.read())["error"]["type"], "rate_limit_error")
+        for connection, _ in open_streams:
+            connection.close()
+
+
+class Names(unittest.TestCase):
+    def test_models_have_the_names_they_were_given(self):
+        with tempfile.TemporaryDirectory(prefix="hearth_server_") as folder:
+            path = write_model(folder + "/some.gguf")
+            server = Server(folder, models=["mine=" + path, path])
+            _, _, models = server.request("GET", "/v1/models")
+            self.assertEqual([m["id"] for m in models["data"]], ["mine", "some"])
+            self.assertEqual(server.stop(), 0)
+
+    def test_a_model_that_cannot_be_loaded_ends_the_server_with_its_reason(self):
+        with tempfile.TemporaryDirectory(prefix="hearth_server_") as folder:
+            path = folder + "/broken.gguf"
+            with open(path, "wb") as file:
+                file.write(b"GGUF and nothing more")
+            with self.assertRaises(RuntimeError) as raised:
+                Server(folder, models=[path])
+            self.assertIn("broken.gguf", str(raised.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
