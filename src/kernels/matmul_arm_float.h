@@ -270,10 +270,11 @@ inline constexpr std::size_t kGroupTiles = 22;  // tiles of tokens that share wi
 struct WideRows {
     alignas(64) float at[4][kChunkColumns / kLaneCount][kTileRows][4];
 };
-// The sums of a tile between two chunks: [lane group][token][row].
+// The sums of a tile: [lane group][token][row].
 struct TileLanes {
     float32x4_t at[4][kTileTokens][kTileRows];
 };
+inline constexpr float32x4_t kNoSums[kTileTokens][kTileRows] = {};
 
 template <typename Weights>
 void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t steps, WideRows& out) {
@@ -288,161 +289,90 @@ void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std:
 }
 
 // Four lanes of all sums of a tile over a chunk of at least one step. Assembly, because compilers spill a few of the
-// sums, and then wait for them. Registers: v8-v31 sums by token and row, v0-v2 activations, v4-v7 weights.
+// sums, and then wait for them. Four rows take one token after the other: the other way round, three products to a
+// vector of weights, the pipes lose a tenth. Registers: v8-v31 sums by token and row, v0-v2 activations, v4-v7 weights.
 [[gnu::always_inline]] inline void multiply_lanes(const float (*w)[kTileRows][4], const float* const (&x)[kTileTokens],
-                                                  std::size_t steps, float32x4_t (*sums)[kTileRows]) {
+                                                  std::size_t steps, const float32x4_t (*before)[kTileRows],
+                                                  float32x4_t (*after)[kTileRows]) {
     const float* x0 = x[0];
     const float* x1 = x[1];
     const float* x2 = x[2];
     __asm__ volatile(
-        "ldp q8, q9, [%[sums], #0]\n"
-        "ldp q10, q11, [%[sums], #32]\n"
-        "ldp q12, q13, [%[sums], #64]\n"
-        "ldp q14, q15, [%[sums], #96]\n"
-        "ldp q16, q17, [%[sums], #128]\n"
-        "ldp q18, q19, [%[sums], #160]\n"
-        "ldp q20, q21, [%[sums], #192]\n"
-        "ldp q22, q23, [%[sums], #224]\n"
-        "ldp q24, q25, [%[sums], #256]\n"
-        "ldp q26, q27, [%[sums], #288]\n"
-        "ldp q28, q29, [%[sums], #320]\n"
-        "ldp q30, q31, [%[sums], #352]\n"
-        // An odd step first.
-        "tbz %[steps], #0, 1f\n"
-        "ldp q4, q5, [%[w]]\n"
-        "ldr q0, [%[x0]]\n"
-        "ldr q1, [%[x1]]\n"
-        "ldr q2, [%[x2]]\n"
-        "ldp q6, q7, [%[w], #32]\n"
-        "fmla v8.4s, v4.4s, v0.4s\n"
-        "fmla v16.4s, v4.4s, v1.4s\n"
-        "fmla v24.4s, v4.4s, v2.4s\n"
-        "fmla v9.4s, v5.4s, v0.4s\n"
-        "fmla v17.4s, v5.4s, v1.4s\n"
-        "fmla v25.4s, v5.4s, v2.4s\n"
-        "ldp q4, q5, [%[w], #64]\n"
-        "fmla v10.4s, v6.4s, v0.4s\n"
-        "fmla v18.4s, v6.4s, v1.4s\n"
-        "fmla v26.4s, v6.4s, v2.4s\n"
-        "fmla v11.4s, v7.4s, v0.4s\n"
-        "fmla v19.4s, v7.4s, v1.4s\n"
-        "fmla v27.4s, v7.4s, v2.4s\n"
-        "ldp q6, q7, [%[w], #96]\n"
-        "add %[w], %[w], #128\n"
-        "add %[x0], %[x0], #64\n"
-        "add %[x1], %[x1], #64\n"
-        "add %[x2], %[x2], #64\n"
-        "subs %[steps], %[steps], #1\n"
-        "fmla v12.4s, v4.4s, v0.4s\n"
-        "fmla v20.4s, v4.4s, v1.4s\n"
-        "fmla v28.4s, v4.4s, v2.4s\n"
-        "fmla v13.4s, v5.4s, v0.4s\n"
-        "fmla v21.4s, v5.4s, v1.4s\n"
-        "fmla v29.4s, v5.4s, v2.4s\n"
-        "fmla v14.4s, v6.4s, v0.4s\n"
-        "fmla v22.4s, v6.4s, v1.4s\n"
-        "fmla v30.4s, v6.4s, v2.4s\n"
-        "fmla v15.4s, v7.4s, v0.4s\n"
-        "fmla v23.4s, v7.4s, v1.4s\n"
-        "fmla v31.4s, v7.4s, v2.4s\n"
-        "b.eq 2f\n"
-        // Two steps a round.
+        "ldp q8, q9, [%[before], #0]\n"
+        "ldp q10, q11, [%[before], #32]\n"
+        "ldp q12, q13, [%[before], #64]\n"
+        "ldp q14, q15, [%[before], #96]\n"
+        "ldp q16, q17, [%[before], #128]\n"
+        "ldp q18, q19, [%[before], #160]\n"
+        "ldp q20, q21, [%[before], #192]\n"
+        "ldp q22, q23, [%[before], #224]\n"
+        "ldp q24, q25, [%[before], #256]\n"
+        "ldp q26, q27, [%[before], #288]\n"
+        "ldp q28, q29, [%[before], #320]\n"
+        "ldp q30, q31, [%[before], #352]\n"
         "1:\n"
         "ldp q4, q5, [%[w]]\n"
         "ldr q0, [%[x0]]\n"
-        "ldr q1, [%[x1]]\n"
-        "ldr q2, [%[x2]]\n"
         "ldp q6, q7, [%[w], #32]\n"
+        "ldr q1, [%[x1]]\n"
         "fmla v8.4s, v4.4s, v0.4s\n"
-        "fmla v16.4s, v4.4s, v1.4s\n"
-        "fmla v24.4s, v4.4s, v2.4s\n"
         "fmla v9.4s, v5.4s, v0.4s\n"
+        "fmla v10.4s, v6.4s, v0.4s\n"
+        "fmla v11.4s, v7.4s, v0.4s\n"
+        "ldr q2, [%[x2]]\n"
+        "fmla v16.4s, v4.4s, v1.4s\n"
         "fmla v17.4s, v5.4s, v1.4s\n"
+        "fmla v18.4s, v6.4s, v1.4s\n"
+        "fmla v19.4s, v7.4s, v1.4s\n"
+        "add %[x0], %[x0], #64\n"
+        "add %[x1], %[x1], #64\n"
+        "fmla v24.4s, v4.4s, v2.4s\n"
         "fmla v25.4s, v5.4s, v2.4s\n"
+        "fmla v26.4s, v6.4s, v2.4s\n"
+        "fmla v27.4s, v7.4s, v2.4s\n"
         "ldp q4, q5, [%[w], #64]\n"
-        "fmla v10.4s, v6.4s, v0.4s\n"
-        "fmla v18.4s, v6.4s, v1.4s\n"
-        "fmla v26.4s, v6.4s, v2.4s\n"
-        "fmla v11.4s, v7.4s, v0.4s\n"
-        "fmla v19.4s, v7.4s, v1.4s\n"
-        "fmla v27.4s, v7.4s, v2.4s\n"
         "ldp q6, q7, [%[w], #96]\n"
+        "add %[w], %[w], #128\n"
         "fmla v12.4s, v4.4s, v0.4s\n"
-        "fmla v20.4s, v4.4s, v1.4s\n"
-        "fmla v28.4s, v4.4s, v2.4s\n"
         "fmla v13.4s, v5.4s, v0.4s\n"
-        "fmla v21.4s, v5.4s, v1.4s\n"
-        "fmla v29.4s, v5.4s, v2.4s\n"
         "fmla v14.4s, v6.4s, v0.4s\n"
-        "fmla v22.4s, v6.4s, v1.4s\n"
-        "fmla v30.4s, v6.4s, v2.4s\n"
         "fmla v15.4s, v7.4s, v0.4s\n"
-        "fmla v23.4s, v7.4s, v1.4s\n"
-        "fmla v31.4s, v7.4s, v2.4s\n"
-        "ldp q4, q5, [%[w], #128]\n"
-        "ldr q0, [%[x0], #64]\n"
-        "ldr q1, [%[x1], #64]\n"
-        "ldr q2, [%[x2], #64]\n"
-        "ldp q6, q7, [%[w], #160]\n"
-        "fmla v8.4s, v4.4s, v0.4s\n"
-        "fmla v16.4s, v4.4s, v1.4s\n"
-        "fmla v24.4s, v4.4s, v2.4s\n"
-        "fmla v9.4s, v5.4s, v0.4s\n"
-        "fmla v17.4s, v5.4s, v1.4s\n"
-        "fmla v25.4s, v5.4s, v2.4s\n"
-        "ldp q4, q5, [%[w], #192]\n"
-        "fmla v10.4s, v6.4s, v0.4s\n"
-        "fmla v18.4s, v6.4s, v1.4s\n"
-        "fmla v26.4s, v6.4s, v2.4s\n"
-        "fmla v11.4s, v7.4s, v0.4s\n"
-        "fmla v19.4s, v7.4s, v1.4s\n"
-        "fmla v27.4s, v7.4s, v2.4s\n"
-        "ldp q6, q7, [%[w], #224]\n"
-        "add %[w], %[w], #256\n"
-        "add %[x0], %[x0], #128\n"
-        "add %[x1], %[x1], #128\n"
-        "add %[x2], %[x2], #128\n"
-        "subs %[steps], %[steps], #2\n"
-        "fmla v12.4s, v4.4s, v0.4s\n"
+        "add %[x2], %[x2], #64\n"
+        "subs %[steps], %[steps], #1\n"
         "fmla v20.4s, v4.4s, v1.4s\n"
-        "fmla v28.4s, v4.4s, v2.4s\n"
-        "fmla v13.4s, v5.4s, v0.4s\n"
         "fmla v21.4s, v5.4s, v1.4s\n"
-        "fmla v29.4s, v5.4s, v2.4s\n"
-        "fmla v14.4s, v6.4s, v0.4s\n"
         "fmla v22.4s, v6.4s, v1.4s\n"
-        "fmla v30.4s, v6.4s, v2.4s\n"
-        "fmla v15.4s, v7.4s, v0.4s\n"
         "fmla v23.4s, v7.4s, v1.4s\n"
+        "fmla v28.4s, v4.4s, v2.4s\n"
+        "fmla v29.4s, v5.4s, v2.4s\n"
+        "fmla v30.4s, v6.4s, v2.4s\n"
         "fmla v31.4s, v7.4s, v2.4s\n"
         "b.ne 1b\n"
-        "2:\n"
-        "stp q8, q9, [%[sums], #0]\n"
-        "stp q10, q11, [%[sums], #32]\n"
-        "stp q12, q13, [%[sums], #64]\n"
-        "stp q14, q15, [%[sums], #96]\n"
-        "stp q16, q17, [%[sums], #128]\n"
-        "stp q18, q19, [%[sums], #160]\n"
-        "stp q20, q21, [%[sums], #192]\n"
-        "stp q22, q23, [%[sums], #224]\n"
-        "stp q24, q25, [%[sums], #256]\n"
-        "stp q26, q27, [%[sums], #288]\n"
-        "stp q28, q29, [%[sums], #320]\n"
-        "stp q30, q31, [%[sums], #352]\n"
+        "stp q8, q9, [%[after], #0]\n"
+        "stp q10, q11, [%[after], #32]\n"
+        "stp q12, q13, [%[after], #64]\n"
+        "stp q14, q15, [%[after], #96]\n"
+        "stp q16, q17, [%[after], #128]\n"
+        "stp q18, q19, [%[after], #160]\n"
+        "stp q20, q21, [%[after], #192]\n"
+        "stp q22, q23, [%[after], #224]\n"
+        "stp q24, q25, [%[after], #256]\n"
+        "stp q26, q27, [%[after], #288]\n"
+        "stp q28, q29, [%[after], #320]\n"
+        "stp q30, q31, [%[after], #352]\n"
         : [w] "+r"(w), [x0] "+r"(x0), [x1] "+r"(x1), [x2] "+r"(x2), [steps] "+r"(steps)
-        : [sums] "r"(sums)
+        : [before] "r"(before), [after] "r"(after)
         : "memory", "cc", "v0", "v1", "v2", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
           "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
           "v30", "v31");
 }
 
-// The sums of eight rows, those of `row` and after, for the tokens [first, last).
+// From the lanes of a tile, eight rows from `row` on by the tokens [first, last), to its outputs.
 template <typename Weights>
-void store_group(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t last, const TileLanes* sums) {
+void store_tile(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t last, const TileLanes& tile) {
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
     for (std::size_t token = first; token < last; ++token) {
-        const TileLanes& tile = sums[(token - first) / kTileTokens];
-        const std::size_t t = (token - first) % kTileTokens;
+        const std::size_t t = token - first;
         float* out = task.out + token * task.out_stride + row;
         if (whole == task.columns) {
             for (std::size_t r = 0; r < kTileRows; r += 4) {
@@ -491,11 +421,13 @@ private:
     std::size_t end_ = 0;
 };
 
-// Eight rows and the tokens [first, last). Tokens past the end repeat the last one: computed, never stored.
+// Eight rows and the tokens [first, last). Tokens past the end repeat the last one: computed, never stored. Sums that
+// no other chunk needs stay where those of the tile before were: with all of them the first cache would overflow.
 template <typename Weights>
 void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t last) {
     WideRows wide;
-    TileLanes sums[kGroupTiles] = {};
+    TileLanes sums[kGroupTiles];  // of all tiles, between two chunks
+    TileLanes done;
     const std::size_t tiles = (last - first + kTileTokens - 1) / kTileTokens;
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
     for (std::size_t begin = 0; begin < whole; begin += kChunkColumns) {
@@ -504,23 +436,25 @@ void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, 
         widen_rows<Weights>(task, row, begin, steps, wide);
         ChunkAhead<Weights> ahead(task, more ? row : row + kTileRows, more ? begin + kChunkColumns : 0, tiles * 4);
         for (std::size_t i = 0; i < tiles; ++i) {
+            const std::size_t token = first + i * kTileTokens;
+            TileLanes& after = more ? sums[i] : done;
             for (std::size_t group = 0; group < 4; ++group) {
                 ahead.prefetch_part();
                 const float* x[kTileTokens];
                 for (std::size_t t = 0; t < kTileTokens; ++t) {
-                    const std::size_t token = first + i * kTileTokens + t;
-                    x[t] = token_row(task, token < last ? token : last - 1) + begin + 4 * group;
+                    x[t] = token_row(task, token + t < last ? token + t : last - 1) + begin + 4 * group;
                 }
-                multiply_lanes(wide.at[group], x, steps, sums[i].at[group]);
+                multiply_lanes(wide.at[group], x, steps, begin == 0 ? kNoSums : sums[i].at[group], after.at[group]);
             }
+            if (!more)
+                store_tile<Weights>(task, row, token, token + kTileTokens < last ? token + kTileTokens : last, done);
         }
     }
-    store_group<Weights>(task, row, first, last, sums);
 }
 
 template <typename Weights, void (*kFewTokens)(const MatmulTask&)>
 void matmul_float(const MatmulTask& task) {
-    if (task.tokens < 9) return kFewTokens(task);
+    if (task.tokens < 9 || task.columns < kLaneCount) return kFewTokens(task);
     constexpr std::size_t kGroup = kGroupTiles * kTileTokens;
     const std::size_t row = task.rows / kTileRows * kTileRows;  // the first of those left over
     for (std::size_t first = 0; first < task.tokens; first += kGroup) {
