@@ -103,7 +103,7 @@ class Streams(ServerTest):
 
     def cancellations(self):
         for line in self.get("/metrics").decode().splitlines():
-            if line.startswith("hearth_request_cancelled_total "):
+            if line.startswith("hearth_request_cancelled_total{"):
                 return float(line.split()[-1])
         self.fail("no such metric")
 

@@ -81,12 +81,22 @@ void run_on_worker(const Route& route, ApiCall& call) {
 
 Api::Impl::Impl(const ApiOptions& given, std::vector<ModelSpec> specs)
     : options(given),
+      of_http(registry),
       trees(given.trees, given.tree_life),
       models(std::move(specs), given.scheduler,
-             [this](const std::string&, const StepReport& report) {
-                 metrics.batch_size.observe(static_cast<double>(report.choices));
+             [this](const std::string& model, const StepReport& report) {
+                 metrics_of(model).batch_size.observe(static_cast<double>(report.choices));
              }),
-      workers(given.workers, given.worker_queue) {}
+      workers(given.workers, given.worker_queue) {
+    for (const ModelStatus& status : models.status()) {
+        of_models.try_emplace(status.name, registry, status.name);
+    }
+}
+
+metrics::OfModel& Api::Impl::metrics_of(std::string_view model) {
+    const auto found = of_models.find(model);
+    return found == of_models.end() ? of_models.begin()->second : found->second;
+}
 
 Api::Impl::~Impl() = default;
 
@@ -118,7 +128,7 @@ void Api::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
         known_path = true;
         if (route.method != request.method) continue;
         auto call = std::make_shared<ApiCall>(
-            ApiCall{*impl_, std::move(request), std::move(exchange), route.style, std::move(ids), Json(), {}});
+            ApiCall{*impl_, std::move(request), std::move(exchange), route.style, std::move(ids), Json(), {}, {}});
         if (route.place == Place::Here) return route.run(*call);
         const bool taken = impl_->workers.submit([call, &route] {
             try {
@@ -149,13 +159,16 @@ bool Api::drain(std::chrono::steady_clock::time_point deadline) {
 
 bool ApiCall::refused() {
     if (!faults.any()) return false;
-    count_refusal(api.metrics, faults.first().status);
+    const unsigned status = faults.first().status;
+    if (status == 429) api.metrics_of(model_name).requests_rejected.add();
+    if (status >= 500) api.metrics_of(model_name).requests_failed.add();
     respond_error(*exchange, faults.first(), style);
     return true;
 }
 
 ServedModel* ApiCall::model(Fields& fields) {
     const std::string name = fields.string("model").value_or("");
+    model_name = name;
     if (api.draining) {
         faults.add({503, "the server is shutting down", {}, "draining"});
         return nullptr;
@@ -261,9 +274,8 @@ AnswerRequest make_request(const AnswerSpec& spec, std::vector<TokenId> prompt, 
 
 void start_job(ApiCall& call, ServedModel& model, std::unique_ptr<Reply> reply, std::vector<AnswerRequest> requests) {
     Api::Impl& api = call.api;
-    const auto job =
-        std::make_shared<AnswerJob>(call.exchange, &model, std::move(reply),
-                                    [&api](const AnswerReport& report) { count_answer(api.metrics, report); });
+    const auto job = std::make_shared<AnswerJob>(call.exchange, &model, std::move(reply),
+                                                 [&api](const AnswerReport& report) { count_answer(api, report); });
     job->start(std::move(requests));
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,12 +25,17 @@ struct Api::Impl {
     ~Impl();
 
     ApiOptions options;
-    ServerMetrics metrics;
+    metrics::Registry registry;
+    metrics::OfHttp of_http;
+    std::map<std::string, metrics::OfModel, std::less<>> of_models;  // by name; every model from the start
     std::atomic<const HttpServer*> server{nullptr};
     std::atomic<bool> draining{false};
     TreeStore trees;  // before the models: their schedulers end first, then the sequences of the trees
     ModelList models;
     WorkerPool workers;  // ends first
+
+    // What is told of a model; of the first one when the name is none of ours.
+    metrics::OfModel& metrics_of(std::string_view model);
 };
 
 // A request on a worker thread.
@@ -41,6 +47,7 @@ struct ApiCall {
     std::vector<std::string> ids;  // the variable parts of the path
     Json body;                     // of a POST
     Faults faults;
+    std::string model_name = {};  // as the request says it
 
     // Answers with the first fault, if there is one.
     bool refused();
@@ -50,8 +57,7 @@ struct ApiCall {
 
 std::int64_t epoch_seconds();
 
-void count_answer(ServerMetrics& metrics, const AnswerReport& report);
-void count_refusal(ServerMetrics& metrics, unsigned status);
+void count_answer(Api::Impl& api, const AnswerReport& report);
 
 // A conversation as prompt tokens; adds faults: no template, a template that refuses, too long.
 std::vector<TokenId> encode_chat(ServedModel& model, const Json::Array& messages, const ToolUse& tools,

@@ -63,7 +63,8 @@ void get_health(ApiCall& call) {
                               {"trees", std::uint64_t{api.trees.count()}}});
 }
 
-void count_answer(ServerMetrics& metrics, const AnswerReport& report) {
+void count_answer(Api::Impl& api, const AnswerReport& report) {
+    metrics::OfModel& metrics = api.metrics_of(report.model);
     const Usage& usage = report.usage;
     metrics.request_queue_time_seconds.observe(usage.queue_seconds);
     metrics.e2e_request_latency_seconds.observe(usage.seconds);
@@ -81,27 +82,19 @@ void count_answer(ServerMetrics& metrics, const AnswerReport& report) {
     metrics.finished_tool_calls.add(report.called_tools);
 }
 
-void count_refusal(ServerMetrics& metrics, unsigned status) {
-    if (status == 429) metrics.requests_rejected.add();
-    if (status >= 500) metrics.requests_failed.add();
-}
-
 void get_metrics(ApiCall& call) {
-    ServerMetrics& metrics = call.api.metrics;
-    SchedulerStats all;
-    for (const ServedModel* model : call.api.models.ready()) {
+    Api::Impl& api = call.api;
+    for (const ServedModel* model : api.models.ready()) {
         const SchedulerStats stats = model->scheduler.stats();
-        all.running += stats.running;
-        all.waiting += stats.waiting;
-        all.kv_blocks += stats.kv_blocks;
-        all.kv_blocks_free += stats.kv_blocks_free + stats.kv_blocks_cached;
+        metrics::OfModel& metrics = api.metrics_of(model->name);
+        metrics.requests_running.set(static_cast<double>(stats.running));
+        metrics.requests_waiting.set(static_cast<double>(stats.waiting));
+        const std::size_t available = stats.kv_blocks_free + stats.kv_blocks_cached;
+        const double used = static_cast<double>(stats.kv_blocks - std::min(stats.kv_blocks, available));
+        metrics.kv_cache_usage.set(stats.kv_blocks == 0 ? 0 : used / static_cast<double>(stats.kv_blocks));
     }
-    metrics.requests_running.set(static_cast<double>(all.running));
-    metrics.requests_waiting.set(static_cast<double>(all.waiting));
-    const double used = static_cast<double>(all.kv_blocks - std::min(all.kv_blocks, all.kv_blocks_free));
-    metrics.kv_cache_usage.set(all.kv_blocks == 0 ? 0 : used / static_cast<double>(all.kv_blocks));
-    if (const HttpServer* server = call.api.server) metrics.set_http(server->stats());
-    call.exchange->respond(200, kMetricsContentType, metrics.text());
+    if (const HttpServer* server = api.server) api.of_http.set(server->stats());
+    call.exchange->respond(200, metrics::kContentType, api.registry.text());
 }
 
 void get_models(ApiCall& call) {

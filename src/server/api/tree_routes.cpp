@@ -113,7 +113,7 @@ public:
         report.usage = usage;
         report.model = model_->name;
         report.failed = error.has_value();
-        count_answer(task_.api.metrics, report);
+        count_answer(task_.api, report);
         if (error) return task_.refuse(*error);
         for (TreeNode& node : nodes_) {
             if (node.sequence == nullptr) {
