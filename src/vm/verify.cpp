@@ -161,6 +161,7 @@ std::optional<Mismatch> TraceVerifier<Number>::check(std::span<const Token> toke
     if (ahead_ != nullptr) {
         engine_->freeze();
         cut_ = next_;
+        cut_early_.reset();
         cut_engine_.reset();
         cut_all_ = over_ = false;
         pool_.for_each(pool_.size(), [&](std::size_t, std::size_t) { work(go_on); });

@@ -28,7 +28,7 @@ struct Mismatch {
 template <typename Number>
 class TraceVerifier {
 public:
-    // All three must outlive it.
+    // Both must outlive it.
     TraceVerifier(const Transformer& transformer, ThreadPool& pool);
 
     // Reads a prompt, up to and with its start token.
@@ -70,7 +70,7 @@ private:
     // Of one check with several threads.
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::deque<std::unique_ptr<Block>> blocks_;               // in the order of the trace; the first may be settled
+    std::deque<std::unique_ptr<Block>> blocks_;               // in the order of the trace
     std::size_t cut_ = 0;                                     // where the next block begins
     std::unique_ptr<Engine<Number>> cut_early_, cut_engine_;  // what is assumed there; none: the model's own
     bool preparing_ = false, cut_all_ = false, over_ = false;

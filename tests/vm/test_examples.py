@@ -2,6 +2,7 @@
 import hashlib
 import json
 import pathlib
+import subprocess
 import tempfile
 import unittest
 
@@ -41,6 +42,13 @@ class ExamplesTest(unittest.TestCase):
     def test_every_program_has_a_case_and_every_case_its_output(self):
         self.assertEqual({p.name for p in FOLDER.glob("*.c")}, {e.source.name for e in self.examples})
         self.assertEqual({p.stem for p in (FOLDER / "expected").iterdir()}, {e.name for e in self.examples})
+
+    def test_the_kept_modules_are_made_from_these_sources(self):
+        if b"14.0.6" not in subprocess.run(["clang-14", "--version"], capture_output=True, check=True).stdout:
+            self.skipTest("they were made with clang 14.0.6")
+        for source, module in self.modules.items():
+            self.assertEqual(toolchain.kept_module(source).read_bytes(), module.read_bytes(),
+                             f"{source.name}: make them anew with tests/vm/toolchain.py")
 
     def test_the_reference_interpreter_agrees(self):
         for example in self.examples:

@@ -1,4 +1,5 @@
-"""C programs to WebAssembly with the same tools and flags as the VM's own build."""
+"""C programs to WebAssembly with the same tools and flags as the VM's own build. Run by itself, it makes modules/ anew:
+the examples compiled, for tests on machines without a compiler for them."""
 import pathlib
 import subprocess
 import tempfile
@@ -18,3 +19,12 @@ def compile_c(source, *flags):
         subprocess.run([*COMPILE, *flags, str(source), "-o", str(made / "program.o")], check=True)
         subprocess.run([*LINK, str(made / "program.o"), "-o", str(made / "program.wasm")], check=True)
         return (made / "program.wasm").read_bytes()
+
+
+def kept_module(source):
+    return pathlib.Path(__file__).resolve().parent / "modules" / f"{source.stem}.wasm"
+
+
+if __name__ == "__main__":
+    for example in sorted((ROOT / "examples/vm").glob("*.c")):
+        kept_module(example).write_bytes(compile_c(example))
