@@ -92,5 +92,15 @@ TEST(Nearest, FindsSlipsButNotStrangers) {
     EXPECT_EQ(nearest(std::string(1000, 'a'), kWords), "");
 }
 
+TEST(Arguments, TheLastPositionalMayRepeat) {
+    static constexpr Positional kMany[] = {{.name = "MODEL", .required = false, .help = "models", .repeats = true}};
+    static constexpr Command kServe = {"serve", "", "", kMany, {}, {}, nullptr};
+    const std::vector<std::string> words = {"a", "b", "c"};
+    const Result<Arguments> arguments = Arguments::parse(kServe, words);
+    ASSERT_TRUE(arguments.ok()) << arguments.error().message;
+    EXPECT_EQ(arguments->positional_count(), 3u);
+    EXPECT_EQ(arguments->positional(2), "c");
+}
+
 }  // namespace
 }  // namespace hearth
