@@ -264,7 +264,7 @@ inline void few_tokens_half(const MatmulTask& task) {
 inline constexpr std::size_t kTileRows = 8;
 inline constexpr std::size_t kTileTokens = 3;
 inline constexpr std::size_t kChunkColumns = 1024;
-inline constexpr std::size_t kGroupTiles = 22;  // tiles of tokens that share widened rows and stay in the second cache
+inline constexpr std::size_t kGroupTiles = 43;  // tiles of tokens that share widened rows and stay in the second cache
 
 // Eight widened rows: [lane group][sixteen columns][row] of four floats.
 struct WideRows {
