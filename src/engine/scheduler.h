@@ -93,7 +93,7 @@ struct EmbeddingRequest {
 // Where the tokens of a step are chosen once its logits are there. What is chosen does not depend on it.
 enum class SamplingPlace : std::uint8_t {
     Scheduler,  // one after another on the scheduler's thread
-    Pool,       // rows that need no grammar on all threads of the engine
+    Pool,       // rows whose chain reads the whole vocabulary on all threads of the engine, the others as above
 };
 
 struct SchedulerOptions {

@@ -16,6 +16,10 @@ constexpr std::size_t kFewestPromptRows = 32;  // of a step in which others deco
 constexpr std::size_t kUnknownSpeedRows = 64;
 constexpr double kSmoothing = 0.2;
 
+bool weighs_everything(const SamplingOptions& options) {
+    return options.logprob || (options.temperature > 0 && (options.top_k == 0 || options.typical_p < 1));
+}
+
 double smooth(double before, double now) {
     return before == 0 ? now : before + kSmoothing * (now - before);
 }
@@ -114,14 +118,16 @@ void Scheduler::Impl::step() {
     }
 }
 
-// Choosing a token reads a vocabulary of logits: with many rows it is worth spreading. Choices of one grammar share its
+// Greedy and top-k chains read little more than the maxima of the chunks: that is done before other threads are awake.
+// Chains that weigh the whole vocabulary are worth spreading (docs/results/lane.md). Choices of one grammar share its
 // states, so they are left to the scheduler's thread.
 void Scheduler::Impl::sample_on_pool(const Logits& logits) {
     ThreadPool& pool = engine->impl().pool;
     spread.clear();
     for (std::size_t i = 0; i < batch.size(); ++i) {
+        if (feeds[i].want != Want::Last || !batch[i].answer->forked) continue;
         const Sequence& sequence = *feeds[i].sequence;
-        if (feeds[i].want == Want::Last && !sequence.has_grammar() && batch[i].answer->forked) spread.push_back(i);
+        if (!sequence.has_grammar() && weighs_everything(sequence.sampling())) spread.push_back(i);
     }
     if (spread.size() < 2 || pool.size() < 2) return;
     while (scratches.size() < pool.size()) scratches.emplace_back(engine->tokenizer().vocabulary_size());

@@ -62,6 +62,7 @@ public:
     void begin_answer(std::shared_ptr<const SamplingOptions> options, std::shared_ptr<const StopStrings> stops,
                       std::shared_ptr<TokenGrammar> grammar = nullptr);
     void set_sampling(std::shared_ptr<const SamplingOptions> options) { options_ = std::move(options); }
+    const SamplingOptions& sampling() const { return *options_; }
     bool has_grammar() const { return grammar_ != nullptr; }
     bool must_end() const { return grammar_ != nullptr && grammar_->must_end(text_.grammar); }
 
