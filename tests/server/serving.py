@@ -57,6 +57,7 @@ class Server:
         for line in self.lines():
             if line.startswith("ready: "):
                 return
+        self.stop()
         raise RuntimeError("hearth serve is not ready: " + self.errors())
 
     def lines(self):

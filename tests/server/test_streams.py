@@ -130,6 +130,7 @@ class Ending(unittest.TestCase):
                 rest = response.read()
             except Exception:  # the connection was cut
                 rest = b""
+            connection.close()
             return server.stop(), rest
 
     def test_a_running_answer_may_end(self):
