@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing: `setup.sh build` for building and running, `setup.sh test` for all tests
-# (which also get the official API clients, in build/venv).
+# (which also get the official API clients and Playwright, in build/venv; the browser is Debian's).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build make python3 python3-pip libhwloc-dev libboost1.81-dev libssl-dev)
 test_packages=("${build_packages[@]}" libgtest-dev libbenchmark-dev python3-jinja2 python3-numpy python3-venv curl
-  clang-14 clang-format-14 libclang-rt-14-dev lld-14 wabt libopenblas-dev)
+  chromium clang-14 clang-format-14 libclang-rt-14-dev lld-14 wabt libopenblas-dev)
 
 case "${1:-build}" in
   build) packages=("${build_packages[@]}") ;;
@@ -13,13 +13,13 @@ case "${1:-build}" in
   *) echo "usage: setup.sh build|test" >&2; exit 2 ;;
 esac
 
-# The server's tests talk to it with its users' clients. Without a network they are left out.
+# The server's tests talk to it with its users' clients, and look at its page. Without a network they are left out.
 make_venv() {
   cd "$(dirname "$0")/.."
-  [ -x build/venv/bin/llm ] && return
-  echo "setup: API clients into build/venv" >&2
-  { python3 -m venv build/venv && build/venv/bin/pip install -q openai anthropic llm; } ||
-    { rm -rf build/venv; echo "setup: no API clients, the tests that need them are left out" >&2; }
+  [ -x build/venv/bin/llm ] && [ -x build/venv/bin/playwright ] && return
+  echo "setup: API clients and Playwright into build/venv" >&2
+  { python3 -m venv build/venv && build/venv/bin/pip install -q openai anthropic llm playwright; } ||
+    { rm -rf build/venv; echo "setup: no API clients and no Playwright, the tests that need them are left out" >&2; }
 }
 
 if ! command -v dpkg-query > /dev/null; then

@@ -87,7 +87,7 @@ function draw() {
 
 // A hint of the text, without the marks of Markdown.
 function plainWords(text) {
-    return text.slice(0, 400).replace(/<\/?think>/g, "").replace(/[*_`#>|~]+/g, "");
+    return text.slice(0, 400).replace(/<\/?think>/g, "").replace(/^\s*```\w*\n/, "").replace(/[*`#>|~]+/g, "");
 }
 
 function go(node) {

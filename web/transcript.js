@@ -250,8 +250,9 @@ function statistics(node) {
     if (stats.firstTokenMs !== undefined) parts.push(`${seconds(stats.firstTokenMs)} to first token`);
     const title = [stats.model, stats.answerTokens !== undefined && `${number(stats.answerTokens)} tokens written`,
         stats.cachedTokens > 0 && `${number(stats.cachedTokens)} tokens of the prompt were already computed`].filter(Boolean).join("\n");
-    const words = parts.map((part, index) => element("span", {}, index < parts.length - 1 ? `${part} ·` : part));
-    return element("span", { class: "statistics", title }, bar, ...words.flatMap((word, index) => (index === 0 ? [word] : [" ", word])));
+    // Lines break between the figures, never inside one.
+    const words = parts.flatMap((part, index) => [index > 0 && " · ", element("span", {}, part)]);
+    return element("span", { class: "statistics", title }, bar, element("span", { class: "figures" }, ...words));
 }
 
 function seconds(ms) {

@@ -66,8 +66,10 @@ class TroubleTest(PageTest):
     def test_a_lost_connection_keeps_the_text_and_says_so(self):
         self.expected_complaints = (REFUSED,)
         page = self.page()
-        self.gate.cut_after(6)
+        self.gate.hold_after(6)
         self.write(page, "Go")
+        expect(page.locator(".from-model .prose")).not_to_be_empty()
+        self.gate.break_connection()
         expect(page.locator(".note.warning")).to_contain_text("The connection was lost here. What came before is kept.")
         kept = self.answer_text(page)
         self.assertNotEqual(kept.strip(), "")
