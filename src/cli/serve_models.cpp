@@ -24,26 +24,14 @@ void note_signal(int) {
     signals_seen = signals_seen + 1;
 }
 
-class SignalScope {
-public:
-    SignalScope() {
-        signals_seen = 0;
-        struct sigaction action = {};
-        action.sa_handler = note_signal;
-        ::sigaction(SIGINT, &action, &interrupt_before_);
-        ::sigaction(SIGTERM, &action, &terminate_before_);
-    }
-    SignalScope(const SignalScope&) = delete;
-    SignalScope& operator=(const SignalScope&) = delete;
-    ~SignalScope() {
-        ::sigaction(SIGINT, &interrupt_before_, nullptr);
-        ::sigaction(SIGTERM, &terminate_before_, nullptr);
-    }
-
-private:
-    struct sigaction interrupt_before_;
-    struct sigaction terminate_before_;
-};
+// For the rest of the process: a late second signal must not turn an orderly end into a death by signal.
+void catch_signals() {
+    signals_seen = 0;
+    struct sigaction action = {};
+    action.sa_handler = note_signal;
+    ::sigaction(SIGINT, &action, nullptr);
+    ::sigaction(SIGTERM, &action, nullptr);
+}
 
 std::string name_from_path(std::string_view path) {
     std::string_view name = path.substr(path.find_last_of('/') + 1);
@@ -181,7 +169,7 @@ Status serve_models(const Arguments& arguments, Session& session) {
     std::vector<ModelSpec> specs = TRY(model_specs(arguments, session));
     if (arguments.flag("log")) http.on_access = [&console](const HttpAccess& access) { log_access(console, access); };
     Api api(options, std::move(specs));
-    const SignalScope signals;
+    catch_signals();
     const std::unique_ptr<HttpServer> server =
         TRY(HttpServer::start(http, [&api](HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
             api.handle(std::move(request), std::move(exchange));

@@ -29,7 +29,8 @@ void read_logit_bias(Fields& fields, const Tokenizer& tokenizer, AnswerSpec& spe
                                            std::to_string(tokenizer.vocabulary_size() - 1));
             return;
         }
-        Fields one(Json(Json::Object{{key, value}}), "logit_bias", fields.faults());
+        const Json single = Json::Object{{key, value}};
+        Fields one(single, "logit_bias", fields.faults());
         const std::optional<double> amount = one.number(key, -100, 100);
         if (amount) spec.sampling.logit_bias.emplace_back(token, static_cast<float>(*amount));
     }

@@ -18,6 +18,7 @@ class Fields {
 public:
     // `value` and `faults` must outlive it. `path`: where the object stands in the request; empty: it is the request.
     Fields(const Json& value, std::string path, Faults& faults);
+    Fields(Json&& value, std::string path, Faults& faults) = delete;  // it would be gone before it is read
 
     const Json* take(std::string_view key);  // of any type; null: absent
     std::optional<std::int64_t> integer(std::string_view key, std::int64_t lowest, std::int64_t highest);

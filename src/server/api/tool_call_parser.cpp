@@ -75,7 +75,10 @@ bool ToolCallParser::read_content(AnswerParts& parts, bool at_end) {
         const std::size_t first =
             static_cast<std::size_t>(std::find_if_not(input_.begin(), input_.end(), is_space) - input_.begin());
         if (first == input_.size()) return false;
-        if (input_[first] == '{' || input_[first] == '[') {
+        const std::string_view begun = std::string_view(input_).substr(first);
+        const bool opening = begun.starts_with(format_.open);  // which may begin with a bracket, too
+        if (!opening && std::string_view(format_.open).starts_with(begun)) return false;
+        if (!opening && (begun[0] == '{' || begun[0] == '[')) {
             raw_ = input_.substr(0, first);
             input_.erase(0, first);
             trusted_ = false;

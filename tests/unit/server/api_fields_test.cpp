@@ -45,7 +45,7 @@ TEST(ApiFields, FaultsNameTheFieldAndTheRange) {
         {R"({"n": 17})", "n|n: must be an integer between 1 and 16, not 17"},
         {R"({"seed": -1})", "seed|seed: must be an integer between 0 and 9223372036854775807, not -1"},
         {R"({"seed": 9223372036854775808})",
-         "seed|seed: must be an integer between 0 and 9223372036854775807, not 9.223372036854776e+18"},
+         "seed|seed: must be an integer between 0 and 9223372036854775807, not 9223372036854775808"},
         {R"({"stream": 1})", "stream|stream: must be true or false, not an integer"},
         {R"({"stream_options": {}})", "stream_options|stream_options: is only allowed with \"stream\": true"},
         {R"({"stream": true, "stream_options": {"x": 1}})", "stream_options.x|stream_options.x: unknown field"},
