@@ -48,6 +48,11 @@ std::size_t leading_spaces(std::string_view text) {
     return std::min(text.find_first_not_of(" \t\n\v\f\r"), text.size());
 }
 
+// Some models' control texts are stored as tokens of the user's own, which the tokenizer finds in any text.
+bool looks_like_control(std::string_view text) {
+    return text.size() > 4 && text.starts_with("<|") && text.ends_with("|>");
+}
+
 void append(std::vector<TokenId>& out, const std::vector<TokenId>& more) {
     out.insert(out.end(), more.begin(), more.end());
 }
@@ -58,8 +63,10 @@ ChatEncoder::ChatEncoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
     for (std::size_t i = 0; i < tokenizer.vocabulary_size(); ++i) {
         const TokenId token = static_cast<TokenId>(i);
         const TokenKind kind = tokenizer.kind(token);
-        if (kind != TokenKind::Control && kind != TokenKind::Unknown) continue;
         const std::string_view text = tokenizer.text(token);
+        const bool found_anywhere = kind == TokenKind::UserDefined && looks_like_control(text);
+        if (kind != TokenKind::Control && kind != TokenKind::Unknown && !found_anywhere) continue;
+        if (found_anywhere) found_anywhere_.push_back(text);
         if (!text.empty()) controls_[static_cast<unsigned char>(text[0])].push_back(text);
     }
     for (std::vector<std::string_view>& texts : controls_) {
@@ -95,6 +102,21 @@ std::string ChatEncoder::protect(std::string_view content, std::string_view mark
     return out;
 }
 
+// A stretch without its markers, none of it a control token. Only where the tokenizer would find one all the same is
+// the text encoded in the pieces between the markers.
+void ChatEncoder::append_plain(std::vector<TokenId>& out, std::string_view stretch, std::string_view marker) const {
+    const std::string text = without(stretch, marker);
+    const bool in_pieces = std::any_of(found_anywhere_.begin(), found_anywhere_.end(), [&](std::string_view control) {
+        return text.find(control) != std::string::npos;
+    });
+    if (!in_pieces) return append(out, tokenizer_.encode(text, AddSpecial::No, ParseSpecial::No));
+    while (!stretch.empty()) {
+        const std::size_t end = std::min(stretch.find(marker), stretch.size());
+        append(out, tokenizer_.encode(stretch.substr(0, end), AddSpecial::No, ParseSpecial::No));
+        stretch.remove_prefix(std::min(end + marker.size(), stretch.size()));
+    }
+}
+
 std::vector<TokenId> ChatEncoder::encode_protected(std::string_view text, std::string_view marker) const {
     std::vector<TokenId> out;
     if (text.find(marker) == std::string_view::npos) return tokenizer_.encode(text, AddSpecial::No, ParseSpecial::Yes);
@@ -112,7 +134,7 @@ std::vector<TokenId> ChatEncoder::encode_protected(std::string_view text, std::s
             const std::string probe = std::string(last_control) + std::string(stretch.substr(0, spaces));
             if (tokenizer_.encode(probe, AddSpecial::No, ParseSpecial::Yes).size() == 1) stretch.remove_prefix(spaces);
         }
-        append(out, tokenizer_.encode(without(stretch, marker), AddSpecial::No, ParseSpecial::No));
+        append_plain(out, stretch, marker);
     };
     std::size_t begin = 0;
     for (std::size_t at = 0; at < text.size();) {

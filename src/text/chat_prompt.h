@@ -46,10 +46,12 @@ private:
     // The longest control text at `at`; empty when there is none.
     std::string_view control_at(std::string_view text, std::size_t at) const;
     bool begins_control_at(std::string_view content, std::size_t at) const;
+    void append_plain(std::vector<TokenId>& out, std::string_view stretch, std::string_view marker) const;
     Json protect_all(const Json& value, std::string_view marker) const;
 
     const Tokenizer& tokenizer_;
     std::array<std::vector<std::string_view>, 256> controls_;  // by first byte, longest first
+    std::vector<std::string_view> found_anywhere_;             // those among them the tokenizer finds in any text
 };
 
 }  // namespace hearth

@@ -158,7 +158,7 @@ class ChatOnATerminal(CliTest):
         self.assertEqual(chat.finish()[0], 0)
 
     def test_ctrl_c_ends_a_single_answer_with_its_text(self):
-        run = self.start("run", self.model, "go", *ALWAYS_A)
+        run = self.start("run", self.model, "go", *ALWAYS_A, "--ctx", "60000")
         run.wait_for("aaa")
         run.type("\x03")
         code, rest = run.finish()

@@ -5,7 +5,7 @@ import unittest
 
 from support import BINARY, SOURCE, CliTest
 
-COMMANDS = ["run", "pull", "plan", "doctor", "inspect", "tokenize", "quantize", "perplexity", "bench", "vm", "completion",
+COMMANDS = ["run", "serve", "top", "pull", "plan", "doctor", "inspect", "tokenize", "quantize", "perplexity", "bench", "vm", "completion",
             "help", "version"]
 
 
@@ -113,7 +113,7 @@ class Completion(CliTest):
             done = subprocess.run(["bash", "-c", ask], capture_output=True, cwd=self.folder, check=False)
             return done.stdout.decode().split()
 
-        self.assertEqual(complete("hearth", "to"), ["tokenize"])
+        self.assertEqual(complete("hearth", "tok"), ["tokenize"])
         self.assertEqual(complete("hearth", "run", "--temp"), ["--temperature"])
         self.assertIn("smollm2-135m", complete("hearth", "run", "smo"))
         self.assertEqual(complete("hearth", "completion", "z"), ["zsh"])

@@ -20,7 +20,6 @@ bool serve_page(const HttpRequest& request, HttpExchange& exchange) {
         HttpExchange::Headers headers{{"ETag", std::string(file.etag)},
                                       {"Cache-Control", "no-cache"},
                                       {"Content-Security-Policy", std::string(kPolicy)},
-                                      {"X-Content-Type-Options", "nosniff"},
                                       {"Referrer-Policy", "no-referrer"}};
         if (request.header("if-none-match") == file.etag) {
             exchange.respond(304, file.content_type, "", std::move(headers));
