@@ -206,7 +206,8 @@ bool Scheduler::drain(SchedulerClock::time_point deadline) {
     CHECK(std::this_thread::get_id() != impl_->thread.get_id());  // it would wait for itself
     std::unique_lock lock(impl_->mutex);
     impl_->draining = true;
-    return impl_->idle.wait_until(lock, deadline, [this] { return impl_->accepted == 0; });
+    // Resting: what the last answer left behind has been put in order, and the engine is not touched any more.
+    return impl_->idle.wait_until(lock, deadline, [this] { return impl_->accepted == 0 && impl_->resting; });
 }
 
 void Scheduler::Impl::run() {
@@ -225,7 +226,14 @@ void Scheduler::Impl::run() {
 bool Scheduler::Impl::take_commands() {
     {
         std::unique_lock lock(mutex);
-        if (!moved) wait_for_work(lock);
+        if (!moved) {
+            if (accepted == 0 && inbox.empty()) {
+                resting = true;
+                idle.notify_all();
+            }
+            wait_for_work(lock);
+            resting = false;
+        }
         moved = false;
         if (stopping) return false;
         commands.swap(inbox);
@@ -311,7 +319,6 @@ void Scheduler::Impl::publish() {
     counts.running = living_choices();
     const std::lock_guard lock(mutex);
     published = counts;
-    if (accepted == 0) idle.notify_all();
 }
 
 // The scheduler ends: everything accepted is cancelled, also what is still in the inbox.

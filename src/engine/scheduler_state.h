@@ -161,6 +161,7 @@ struct Scheduler::Impl {
     std::vector<Command> commands;  // being applied
     bool stopping = false;          // under mutex
     bool draining = false;          // under mutex
+    bool resting = false;           // under mutex: the thread waits and there is nothing left to do
     std::size_t accepted = 0;       // under mutex: answers and embeddings not ended
     std::size_t waiting = 0;        // under mutex: of these, not yet admitted
     AnswerId last_id = 0;           // under mutex
