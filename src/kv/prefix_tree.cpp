@@ -280,8 +280,7 @@ std::size_t PrefixTree::evictable() {
         if (nodes_[index].used && nodes_[index].parent == kNone) order_.push_back(index);
     }
     for (std::size_t i = 0; i < order_.size(); ++i) {
-        const std::vector<std::uint32_t>& children = nodes_[order_[i]].children;
-        order_.insert(order_.end(), children.begin(), children.end());
+        for (const std::uint32_t child : nodes_[order_[i]].children) order_.push_back(child);
     }
     stays_.assign(nodes_.size(), false);  // itself or something below it
     std::size_t count = 0;
