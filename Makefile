@@ -30,8 +30,8 @@ asan: ## unit tests under the sanitizers of GCC
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure -j $(JOBS) -L 'unit|golden'
 
 tsan: ## the threaded rooms under ThreadSanitizer
-	@cmake --preset tsan $(CONFIGURE) > /dev/null && cmake --build --preset tsan -j $(JOBS) --target unit_machine unit_backend unit_engine
-	@ctest --test-dir build/tsan --output-on-failure -R 'unit_(machine|backend|engine)'
+	@cmake --preset tsan $(CONFIGURE) > /dev/null && cmake --build --preset tsan -j $(JOBS) --target unit_machine unit_backend unit_kv unit_engine unit_vm unit_server
+	@ctest --test-dir build/tsan --output-on-failure -R 'unit_(machine|backend|kv|engine|vm|server)'
 
 clang: ## build with clang 14
 	@cmake --preset clang $(CONFIGURE) > /dev/null && cmake --build --preset clang -j $(JOBS)
