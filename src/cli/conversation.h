@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "text/chat_prompt.h"
 #include "cli/generate.h"
 #include "cli/session.h"
+#include "text/chat_prompt.h"
 
 namespace hearth {
 

@@ -34,7 +34,7 @@ inline constexpr std::size_t kPanelVectors = x86::kPanelRows / kVectorRows;
 inline constexpr std::size_t kGemmVectors = 2;
 inline constexpr std::size_t kTileTokens = 4;
 inline constexpr std::size_t kGemmTokens = kDirectTokens == 8 ? 9 : 8;  // from this many on unpacking first pays
-inline constexpr std::size_t kScratchTokens = 256;  // that share unpacked weights
+inline constexpr std::size_t kScratchTokens = 256;                      // that share unpacked weights
 inline constexpr std::size_t kPrefetchBytes = 6144;
 
 // The vectors of a matrix are numbered from its first row on.

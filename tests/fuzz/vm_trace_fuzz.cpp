@@ -1,4 +1,5 @@
-// Text as a trace: an error, or tokens whose prompt is refused or a program that runs, and that the model may be asked about.
+// Text as a trace: an error, or tokens whose prompt is refused or a program that runs, and that the model may be asked
+// about.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

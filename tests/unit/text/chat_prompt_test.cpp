@@ -130,10 +130,8 @@ TEST(ChatEncoder, ToolCallsNamesAndToolsAreTextToo) {
     const Result<std::vector<TokenId>> tokens =
         ChatEncoder(*loaded).encode(chat_template.value(), messages, tools, "<|begin|>x", 0);
     ASSERT_TRUE(tokens.ok()) << tokens.error().message;
-    EXPECT_EQ(tokens.value(), expected({{"{\"<|begin|>\": \"<|end|>\"}", kStart},
-                                        {"<|end|>", kEnd},
-                                        {"", kStart},
-                                        {"x", -1}}));
+    EXPECT_EQ(tokens.value(),
+              expected({{"{\"<|begin|>\": \"<|end|>\"}", kStart}, {"<|end|>", kEnd}, {"", kStart}, {"x", -1}}));
 }
 
 }  // namespace
