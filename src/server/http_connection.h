@@ -51,11 +51,6 @@ inline constexpr std::chrono::milliseconds kLinger{
     1'000};  // for the client to read the answer before the socket closes
 inline constexpr std::chrono::milliseconds kAcceptPause{20};
 
-// These are functions because GCC 12 cannot compile lists of strings within a coroutine.
-inline HttpExchange::Headers retry_soon() {
-    return {{"retry-after", "1"}};
-}
-
 class Connection;
 
 // What the connections share.

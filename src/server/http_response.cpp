@@ -97,6 +97,10 @@ std::string response_head(const ResponseHead& head, const HttpExchange::Headers&
     return out + own + "\r\n";
 }
 
+HttpExchange::Headers retry_soon() {
+    return {{"retry-after", "1"}};
+}
+
 std::string error_body(unsigned status, std::string_view message) {
     std::string_view type = "invalid_request_error";
     Json code;  // null

@@ -29,6 +29,10 @@ std::string response_head(const ResponseHead& head, const HttpExchange::Headers&
 // {"error":{"message":...,"type":...,"param":null,"code":...}}, with the type and code that fit the status.
 std::string error_body(unsigned status, std::string_view message);
 
+// The header of an answer that may be different in a second. Its list of strings stands in a file without coroutines:
+// inside one GCC 12 cannot compile it, and clang 14 puts it in the wrong place.
+HttpExchange::Headers retry_soon();
+
 std::string request_id_text(std::uint64_t id);  // "req-" and 16 hex digits
 std::string http_date(std::time_t seconds);     // "Sun, 06 Nov 1994 08:49:37 GMT"
 
