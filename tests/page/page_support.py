@@ -71,6 +71,7 @@ class Gate:
         gate = self
         self.pieces = None  # how many events with visible text pass; None: all
         self.cut = False    # the answer that is held breaks off
+        self.questions = 0
         self.opened = threading.Event()
         self.left = threading.Event()  # the page went away while it was waiting
 
@@ -84,7 +85,7 @@ class Gate:
                 self.forward()
 
             def forward(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = gate.with_seed(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "origin", "referer", "connection", "content-length")}
                 upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
                 try:
@@ -116,7 +117,8 @@ class Gate:
                 passed = 0
                 try:
                     for line in answer:
-                        if gate.pieces is not None and passed >= gate.pieces and not self.wait():
+                        held = gate.pieces is not None and (passed >= gate.pieces or b'"finish_reason": "' in line)
+                        if held and not self.wait():
                             return
                         self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                         self.wfile.flush()
@@ -146,6 +148,17 @@ class Gate:
         self.listener.daemon_threads = True
         self.origin = f"http://127.0.0.1:{self.listener.server_address[1]}"
         threading.Thread(target=self.listener.serve_forever, daemon=True).start()
+
+    def with_seed(self, body):
+        """A question with a seed of its own, so that a test sees the same answers every time."""
+        try:
+            question = json.loads(body)
+        except ValueError:
+            return body
+        if "messages" not in question or "seed" in question:
+            return body
+        self.questions += 1
+        return json.dumps({**question, "seed": self.questions}).encode()
 
     def hold_after(self, pieces):
         self.pieces, self.cut = pieces, False
