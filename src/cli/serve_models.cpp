@@ -99,6 +99,7 @@ Result<ApiOptions> api_options(const Arguments& arguments) {
         static_cast<std::size_t>(TRY(arguments.whole("parallel", 1, 4096)).value_or(scheduler.running_limit));
     scheduler.queue_limit =
         static_cast<std::size_t>(TRY(arguments.whole("queue", 1, 1'000'000)).value_or(scheduler.queue_limit));
+    options.worker_queue = scheduler.queue_limit;  // who may wait for an answer may wait to be read
     options.trees = static_cast<std::size_t>(TRY(arguments.whole("trees", 1, 100'000)).value_or(options.trees));
     return options;
 }
