@@ -158,6 +158,17 @@ def measure_load(arguments, servers: list[Server], prompts: Prompts) -> list[dic
     return rows
 
 
+def decode_rate(port: int, prompt: list[int], tokens: int) -> float:
+    """Pieces of text a second, each a token or more, read with as little work as can be: the cores are the server's."""
+    pieces = []
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(completion(prompt, tokens))
+        while data := connection.recv(65536):
+            pieces.append((time.perf_counter(), data))
+    times = [when for when, data in pieces for _ in range(data.count(b'"finish_reason": null'))]
+    return (len(times) - 1) / (times[-1] - times[0])
+
+
 def measure_share(arguments, server: Server, prompts: Prompts) -> dict:
     """Decoding by HTTP beside `hearth bench`: both from a context of next to nothing."""
     command = [arguments.hearth, "bench", str(arguments.model), "--threads", str(arguments.threads), "-p", "0", "-n", "128",
@@ -166,11 +177,7 @@ def measure_share(arguments, server: Server, prompts: Prompts) -> dict:
     for _ in range(arguments.rounds):
         tests = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         alone.append(next(t["tok_s"] for t in tests if t["test"] == "tg128"))
-        rates = []
-        for _ in range(3):
-            answer = asyncio.run(Answer().ask(server.port, prompts.next(1), 129))
-            rates.append((len(answer.texts) - 1) / (answer.texts[-1] - answer.texts[0]))  # a piece is a token or more
-        served.append(statistics.median(rates))
+        served.append(statistics.median(decode_rate(server.port, prompts.next(1), 129) for _ in range(3)))
     figures = {"bench": statistics.median(alone), "http": statistics.median(served),
                "share": statistics.median(h / b for h, b in zip(served, alone))}
     print(f"one client {figures['http']:.1f} tok/s, hearth bench {figures['bench']:.1f}: {100 * figures['share']:.1f} %", flush=True)
