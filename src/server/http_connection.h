@@ -47,7 +47,7 @@ inline constexpr std::size_t kIdleReadBytes = 4 << 10;
 inline constexpr std::size_t kBodyReadBytes = 64 << 10;
 inline constexpr std::size_t kPipelineBytes = 16
                                               << 10;  // kept for later requests while one is answered, beyond a header
-inline constexpr std::size_t kDirectExchanges = 4;    // up to so many answers are sent by the threads that compute them
+inline constexpr std::size_t kDirectExchanges = 1;    // so many answers are sent by the thread that computes them
 inline constexpr std::size_t kMostRefusing = 32;      // connections at once that are told in full that there is no room
 inline constexpr int kSendBufferBytes = 256 << 10;    // the kernel would let a reader that stopped hold megabytes
 inline constexpr std::chrono::milliseconds kLinger{
