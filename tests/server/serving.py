@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def write_model(path, template=TEMPLATE):
 
 
 class Server:
-    def __init__(self, folder, *options, models=None, env=None):
+    def __init__(self, folder, *options, models=None, env=None, descriptors=None):
         self.folder = pathlib.Path(folder)
         if models is None:
             models = [write_model(self.folder / "tiny.gguf"),
@@ -45,7 +46,8 @@ class Server:
         self.log = open(self.folder / "log", "w+b")
         self.process = subprocess.Popen(
             [BINARY, "serve", *models, "--port", "0", "--kv-memory", "64", "--pack", "off", *map(str, options)],
-            stdout=subprocess.PIPE, stderr=self.log, env=environment)
+            stdout=subprocess.PIPE, stderr=self.log, env=environment,
+            preexec_fn=descriptors and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))))
         self.url = self.process.stdout.readline().decode().strip()
         if not self.url:
             self.process.wait()
