@@ -14,6 +14,10 @@ if(TARGET hearth AND TARGET hearth_server)
     set_tests_properties(server_${suite} PROPERTIES LABELS server TIMEOUT 300
       ENVIRONMENT "HEARTH_BINARY=$<TARGET_FILE:hearth>;HEARTH_SOURCE=${CMAKE_SOURCE_DIR};HEARTH_SANITIZE=${HEARTH_SANITIZE};PYTHONDONTWRITEBYTECODE=1")
   endforeach()
+  # A glance of what tests/server/soak.py is for.
+  add_test(NAME server_soak COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/soak.py
+    --binary $<TARGET_FILE:hearth> --minutes 0.33)
+  set_tests_properties(server_soak PROPERTIES LABELS server TIMEOUT 300 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
   # They look at the time /health takes: not beside another suite.
-  set_tests_properties(server_hostile server_crowds PROPERTIES PROCESSORS 2)
+  set_tests_properties(server_hostile server_crowds server_soak PROPERTIES PROCESSORS 2)
 endif()
