@@ -4,7 +4,9 @@ JOBS ?= $(shell nproc)
 SHARED_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 FUZZ_SECONDS ?= 30
 HEARTH := build/release/hearth
-CONFIGURE := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) $(if $(wildcard /usr/bin/python3),-DPython3_EXECUTABLE=/usr/bin/python3) -DHEARTH_SHARED_DATA=$(SHARED_DATA)
+CONFIGURE := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+# A build without tests would say that it does not use these.
+TESTED := $(CONFIGURE) $(if $(wildcard /usr/bin/python3),-DPython3_EXECUTABLE=/usr/bin/python3) -DHEARTH_SHARED_DATA=$(SHARED_DATA)
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,7 +17,7 @@ run: ## install what is missing, build, get the default model, answer a question
 	@$(HEARTH) run smollm2-135m "What is the capital of France, and what is it known for?" -n 120 --temperature 0
 
 build: ## the release build with its tests
-	@cmake --preset release $(CONFIGURE) -DHEARTH_TESTS=ON > /dev/null && cmake --build --preset release -j $(JOBS)
+	@cmake --preset release $(TESTED) -DHEARTH_TESTS=ON > /dev/null && cmake --build --preset release -j $(JOBS)
 
 test: ## install what is missing, build, run every test
 	@tools/setup.sh test
@@ -26,18 +28,18 @@ quick: build ## the tests without the slow suites
 	@ctest --test-dir build/release --output-on-failure -j $(JOBS) -L 'lint|unit'
 
 asan: ## unit tests under the sanitizers of GCC
-	@cmake --preset asan $(CONFIGURE) > /dev/null && cmake --build --preset asan -j $(JOBS)
+	@cmake --preset asan $(TESTED) > /dev/null && cmake --build --preset asan -j $(JOBS)
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure -j $(JOBS) -L 'unit|golden'
 
 tsan: ## the threaded rooms under ThreadSanitizer
-	@cmake --preset tsan $(CONFIGURE) > /dev/null && cmake --build --preset tsan -j $(JOBS) --target unit_machine unit_backend unit_kv unit_engine unit_vm unit_server
+	@cmake --preset tsan $(TESTED) > /dev/null && cmake --build --preset tsan -j $(JOBS) --target unit_machine unit_backend unit_kv unit_engine unit_vm unit_server
 	@ctest --test-dir build/tsan --output-on-failure -R 'unit_(machine|backend|kv|engine|vm|server)'
 
 clang: ## build with clang 14
-	@cmake --preset clang $(CONFIGURE) > /dev/null && cmake --build --preset clang -j $(JOBS)
+	@cmake --preset clang $(TESTED) > /dev/null && cmake --build --preset clang -j $(JOBS)
 
 fuzz: ## clang's sanitizers over the unit tests, then every fuzz target for FUZZ_SECONDS
-	@cmake --preset fuzz $(CONFIGURE) > /dev/null && cmake --build --preset fuzz -j $(JOBS)
+	@cmake --preset fuzz $(TESTED) > /dev/null && cmake --build --preset fuzz -j $(JOBS)
 	@ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/fuzz --output-on-failure -j $(JOBS) -L 'unit|golden'
 	@tools/run_fuzzers.sh build/fuzz/tests/fuzz $(FUZZ_SECONDS)
 

@@ -38,7 +38,8 @@ def readable(nanoseconds: float) -> str:
 
 def main() -> int:
     build, target = sys.argv[1:3]
-    command = [f"{build}/bench/bench_engine", "--benchmark_format=json"]
+    wanted = "^(regress|fork|decode|prefill)/"  # the scheduler's steps are no part of this page
+    command = [f"{build}/bench/bench_engine", "--benchmark_format=json", f"--benchmark_filter={wanted}"]
     results = json.loads(output(*command))
     commit = output("git", "rev-parse", "--short", "HEAD").strip()
     lines = [

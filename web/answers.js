@@ -9,7 +9,6 @@ const running = new Map();  // conversation id -> { controller, node, conversati
 const saveEveryMs = 1500;
 
 export const isRunning = (conversation) => running.has(conversation.id);
-export const runningNode = (conversation) => running.get(conversation.id)?.node ?? null;
 
 export function stop(conversation) {
     running.get(conversation.id)?.controller.abort();

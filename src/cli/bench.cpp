@@ -108,8 +108,7 @@ private:
     std::vector<TokenId> tokens_;
 };
 
-constexpr Positional kPositionals[] = {
-    {.name = "MODEL", .kind = ValueKind::Model, .help = "A GGUF file or a pulled model."}};
+constexpr Positional kPositionals[] = {kModelPositional};
 constexpr Option kOptions[] = {{.name = "prompt",
                                 .letter = 'p',
                                 .kind = ValueKind::Whole,

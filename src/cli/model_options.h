@@ -12,6 +12,8 @@
 
 namespace hearth {
 
+inline constexpr Positional kModelPositional = {
+    .name = "MODEL", .kind = ValueKind::Model, .help = "A GGUF file or a pulled model."};
 inline constexpr Option kThreadsOption = {.name = "threads",
                                           .letter = 't',
                                           .kind = ValueKind::Whole,
@@ -23,6 +25,12 @@ inline constexpr Option kIsaOption = {.name = "isa",
                                       .value_name = "LEVEL",
                                       .help = "Kernel level, e.g. reference, neon, dotprod, avx2.",
                                       .default_text = "HEARTH_ISA, else the best"};
+inline constexpr Option kContextOption = {.name = "ctx",
+                                          .letter = 'c',
+                                          .kind = ValueKind::Whole,
+                                          .value_name = "N",
+                                          .help = "Tokens of context: a prompt and its answer together.",
+                                          .default_text = "the model's, at most 8192"};
 inline constexpr Option kEagerOption = {
     .name = "eager",
     .help = "Compute node by node instead of replaying the compiled plan (same bits).",

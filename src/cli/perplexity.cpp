@@ -147,8 +147,7 @@ namespace {
 
 constexpr std::size_t kDefaultWindow = 512;
 
-constexpr Positional kPositionals[] = {
-    {.name = "MODEL", .kind = ValueKind::Model, .help = "A GGUF file or a pulled model."}};
+constexpr Positional kPositionals[] = {kModelPositional};
 constexpr Option kOptions[] = {{.name = "file",
                                 .letter = 'f',
                                 .kind = ValueKind::File,

@@ -19,8 +19,7 @@ constexpr std::size_t kWidth = 80;
 constexpr std::size_t kLabelWidth = 10;
 constexpr std::size_t kSequenceLimit = 1024;
 
-constexpr Positional kPositionals[] = {
-    {.name = "MODEL", .kind = ValueKind::Model, .help = "A GGUF file or a pulled model."}};
+constexpr Positional kPositionals[] = {kModelPositional};
 constexpr Option kOptions[] = {{.name = "context",
                                 .letter = 'c',
                                 .kind = ValueKind::Whole,

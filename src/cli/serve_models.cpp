@@ -14,6 +14,7 @@
 #include "cli/serve.h"
 #include "server/api/api.h"
 #include "server/api/page.h"
+#include "server/http_response.h"
 #include "server/http_server.h"
 
 namespace hearth {
@@ -122,18 +123,9 @@ Result<ApiOptions> api_options(const Arguments& arguments) {
         static_cast<std::size_t>(TRY(arguments.whole("parallel", 1, 4096)).value_or(scheduler.running_limit));
     scheduler.queue_limit =
         static_cast<std::size_t>(TRY(arguments.whole("queue", 1, 1'000'000)).value_or(scheduler.queue_limit));
+    options.worker_queue = scheduler.queue_limit;  // who may wait for an answer may wait to be read
     options.trees = static_cast<std::size_t>(TRY(arguments.whole("trees", 1, 100'000)).value_or(options.trees));
     return options;
-}
-
-void log_access(Console& console, const HttpAccess& access) {
-    std::string path(access.path.substr(0, 200));
-    for (char& c : path) {
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-    }
-    console.note(std::to_string(access.id) + " " + std::string(access.peer) + " " + std::string(access.method) + " " +
-                 path + " " + std::to_string(access.status) + " " + std::to_string(access.sent_bytes) + " B " +
-                 format_number(access.seconds, 3) + " s");
 }
 
 std::string describe(const ServedModel& model) {
@@ -191,7 +183,7 @@ Status serve_models(const Arguments& arguments, Session& session) {
     const ApiOptions options = TRY(api_options(arguments));
     const std::chrono::seconds grace(TRY(arguments.whole("grace", 0, 86400)).value_or(30));
     std::vector<ModelSpec> specs = TRY(model_specs(arguments, session));
-    if (arguments.flag("log")) http.on_access = [&console](const HttpAccess& access) { log_access(console, access); };
+    if (arguments.flag("log")) http.on_access = [&](const HttpAccess& access) { console.note(access_line(access)); };
     Api api(options, std::move(specs));
     catch_signals();
     const std::unique_ptr<HttpServer> server =

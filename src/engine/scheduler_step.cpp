@@ -76,19 +76,20 @@ void Scheduler::Impl::pack() {
     if (!prompts.empty()) pack_prompts(prompt_budget());
 }
 
-// Equal shares, so that a short prompt is not held up by a long one; what short ones leave goes to the oldest.
+// Half goes to the oldest, so that every prompt gets done; the rest to those with the least left, so that as many as can
+// be have their first token soon, and a short one is not held up by a long one.
 void Scheduler::Impl::pack_prompts(std::size_t budget) {
-    std::size_t left = budget;
-    std::size_t count = prompts.size();
+    const auto give = [&](Prompt& prompt, std::size_t most) {
+        const std::size_t rows = std::min({budget, most, prompt.choice->sequence->pending() - prompt.rows});
+        prompt.rows += rows;
+        budget -= rows;
+    };
+    give(prompts.front(), std::max<std::size_t>(budget / 2, 1));
+    std::ranges::sort(prompts, {}, [](const Prompt& prompt) {
+        return std::pair(prompt.choice->sequence->pending() - prompt.rows, prompt.answer->id);
+    });
     for (Prompt& prompt : prompts) {
-        const std::size_t share = std::max<std::size_t>(left / count--, std::min<std::size_t>(left, 1));
-        prompt.rows = std::min(share, prompt.choice->sequence->pending());
-        left -= prompt.rows;
-    }
-    for (Prompt& prompt : prompts) {
-        const std::size_t more = std::min(left, prompt.choice->sequence->pending() - prompt.rows);
-        prompt.rows += more;
-        left -= more;
+        give(prompt, budget);
         if (prompt.rows == 0) continue;
         prompt_rows += prompt.rows;
         add_feed(*prompt.answer, *prompt.choice, prompt.rows);

@@ -140,9 +140,6 @@ struct AttentionMergeTask {
 constexpr std::size_t attention_split_floats(std::size_t head_dim) {
     return (head_dim + 2 + 15) / 16 * 16;
 }
-constexpr std::size_t attention_split_bytes(std::size_t head_dim) {
-    return attention_split_floats(head_dim) * sizeof(float);
-}
 
 // Attention of consecutive tokens of one sequence, K and V of all of them already in their blocks. A token sees itself
 // and what came before it: its bits are those of attention(). K and V are converted once for all tokens and heads.

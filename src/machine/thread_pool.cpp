@@ -31,7 +31,7 @@ constexpr std::uint32_t kStopping = 1U << 13;
 constexpr std::uint32_t kGeneration =
     1U << 14;  // one step; wraps around, which at worst makes a worker sit one region out
 
-constexpr double kSpinSeconds = 50e-6;   // longer than the gaps between the operations of a decode step
+constexpr double kSpinSeconds = 200e-6;  // longer than it takes to choose a token and send it between two decode steps
 constexpr int kPausesPerClockLook = 32;  // reading the clock costs about as much as these
 constexpr int kCrowdedYields = 4;        // with more threads than CPUs, spinning only keeps the others from working
 

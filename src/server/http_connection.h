@@ -3,6 +3,8 @@
 // that a client that leaves is noticed.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/as_tuple.hpp>
@@ -45,6 +47,7 @@ inline constexpr std::size_t kIdleReadBytes = 4 << 10;
 inline constexpr std::size_t kBodyReadBytes = 64 << 10;
 inline constexpr std::size_t kPipelineBytes = 16
                                               << 10;  // kept for later requests while one is answered, beyond a header
+inline constexpr std::size_t kDirectExchanges = 1;    // so many answers are sent by the thread that computes them
 inline constexpr std::size_t kMostRefusing = 32;      // connections at once that are told in full that there is no room
 inline constexpr int kSendBufferBytes = 256 << 10;    // the kernel would let a reader that stopped hold megabytes
 inline constexpr std::chrono::milliseconds kLinger{
@@ -75,7 +78,7 @@ struct Core {
     std::mutex mutex;
     std::condition_variable changed;
     std::unordered_set<Connection*> connections;
-    std::size_t open_exchanges = 0;
+    std::atomic<std::size_t> open_exchanges = 0;  // changes with the mutex held
     bool accepting = false;
     TimePoint stop_at = TimePoint::max();  // when stop() no longer waits for exchanges
 
@@ -145,6 +148,18 @@ public:
         }
     }
 
+    std::size_t send_now(std::string_view bytes) override {
+        if (tls_) return 0;  // its state belongs to the strand
+        const std::lock_guard lock(socket_mutex_);
+        if (closed_) return 0;
+        const ssize_t size = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (size <= 0) return 0;  // what the matter is shows when the connection sends the rest
+        sent_bytes_ += static_cast<std::uint64_t>(size);
+        return static_cast<std::size_t>(size);
+    }
+
+    bool sends_directly() const override { return core_.open_exchanges <= kDirectExchanges; }
+
     // From another thread: have a look at `draining`, or close at once.
     void nudge(bool close) {
         asio::post(socket_.get_executor(), [self = shared_from_this(), close] {
@@ -178,14 +193,19 @@ private:
         if (exchange_ && !exchange_->deliver()) {
             close();
             exchange_->abandon();
+        } else if (exchange_ && !input_ended_ && exchange_->flush()) {
+            return;
         }
         wake();
     }
 
     void close() {
-        closed_ = true;
-        SystemError ignored;
-        socket_.close(ignored);
+        {
+            const std::lock_guard lock(socket_mutex_);  // nobody sends to a descriptor that is another's by now
+            closed_ = true;
+            SystemError ignored;
+            socket_.close(ignored);
+        }
         timer_.cancel();
     }
 
@@ -265,7 +285,7 @@ private:
         access.peer = peer_;
         access.key_scope = request.key_scope;
         access.status = status;
-        access.sent_bytes = std::exchange(sent_bytes_, 0);
+        access.sent_bytes = sent_bytes_.exchange(0);
         access.seconds = monotonic_seconds() - request_seconds_;
         core_.options.on_access(access);
     }
@@ -291,7 +311,8 @@ private:
     std::shared_ptr<ExchangeState> exchange_;
     std::size_t held_body_bytes_ = 0;
     std::string peer_;
-    std::uint64_t sent_bytes_ = 0;
+    std::atomic<std::uint64_t> sent_bytes_ = 0;
+    std::mutex socket_mutex_;  // closing the socket, and sending from another thread
     double request_seconds_ = 0;
 };
 

@@ -62,7 +62,7 @@ void ExchangeState::respond(unsigned status, std::string_view content_type, std:
     head.cors_origin = traits_.cors_origin;
     const bool bodiless = status == 204 || status == 304 || status < 200;
     if (!bodiless) head.length = body.size();
-    head_ = response_head(head, extra);
+    framed_ = response_head(head, extra);
     if (!bodiless && !traits_.head_only) pending_ = std::move(body);
     released.swap(watcher_);
     notify();
@@ -81,15 +81,14 @@ void ExchangeState::begin_stream(const HttpExchange::Headers& extra) {
     head.keep_alive = keep_alive_;
     head.id = traits_.id;
     head.cors_origin = traits_.cors_origin;
-    head_ = response_head(head, extra);
+    framed_ = response_head(head, extra);
     notify();
 }
 
 void ExchangeState::write(std::string piece) {
     const std::lock_guard lock(mutex_);
     if (!host_ || gone_ || overflowed_ || phase_ != Phase::Streaming || piece.empty()) return;
-    const std::size_t unsent = pending_.size() + in_flight_bytes_;
-    if (piece.size() > traits_.stream_buffer_bytes || unsent > traits_.stream_buffer_bytes - piece.size()) {
+    if (piece.size() > traits_.stream_buffer_bytes || unsent() > traits_.stream_buffer_bytes - piece.size()) {
         overflowed_ = true;
         pending_ = std::string();
     } else if (pending_.empty()) {
@@ -97,6 +96,7 @@ void ExchangeState::write(std::string piece) {
     } else {
         pending_ += piece;
     }
+    if (!overflowed_ && host_->sends_directly() && send_some()) return;
     notify();
 }
 
@@ -136,9 +136,18 @@ void ExchangeState::dropped() {
     if (phase == Phase::Open) respond(500, "application/json", error_body(500, "the request was not answered"), {});
 }
 
+std::size_t ExchangeState::unsent() const {
+    return framed_.size() + pending_.size() + in_flight_bytes_;
+}
+
 bool ExchangeState::take(std::string& out) {
     const std::lock_guard lock(mutex_);
-    out = std::exchange(head_, std::string());
+    sending_ = take_some(out);
+    return sending_;
+}
+
+bool ExchangeState::take_some(std::string& out) {
+    out = std::exchange(framed_, std::string());
     if (status_ == 0 || terminated_) return !out.empty();
     const bool framed = phase_ == Phase::Streaming || chunked_;
     const std::size_t size = framed || traits_.http10 ? std::min(pending_.size(), kMostTaken) : pending_.size();
@@ -167,7 +176,23 @@ bool ExchangeState::take(std::string& out) {
 
 void ExchangeState::sent() {
     const std::lock_guard lock(mutex_);
+    sending_ = false;
     in_flight_bytes_ = 0;
+}
+
+bool ExchangeState::send_some() {
+    if (sending_ || !host_) return false;
+    std::string bytes;
+    if (!take_some(bytes)) return true;
+    in_flight_bytes_ = 0;
+    const std::size_t size = host_->send_now(bytes);
+    framed_.assign(bytes, size);
+    return framed_.empty() && pending_.empty();
+}
+
+bool ExchangeState::flush() {
+    const std::lock_guard lock(mutex_);
+    return send_some() && !terminated_;
 }
 
 bool ExchangeState::deliver() {
@@ -177,10 +202,9 @@ bool ExchangeState::deliver() {
         const std::lock_guard lock(mutex_);
         wake_pending_ = false;
         if (overflowed_) return false;
-        const std::size_t unsent = pending_.size() + in_flight_bytes_;
         if (phase_ != Phase::Streaming || gone_) return true;
-        slow = !slow_told_ && unsent > traits_.stream_buffer_bytes / 2;
-        const bool caught_up = slow_told_ && unsent <= traits_.stream_buffer_bytes / 8;
+        slow = !slow_told_ && unsent() > traits_.stream_buffer_bytes / 2;
+        const bool caught_up = slow_told_ && unsent() <= traits_.stream_buffer_bytes / 8;
         if (!slow && !caught_up) return true;
         slow_told_ = slow;
         watcher = watcher_;

@@ -20,6 +20,12 @@ public:
     // There is something to send or to tell: call deliver() and take() on the connection's own thread, soon. False when
     // that could not be arranged (no memory).
     virtual bool wake_later() = 0;
+    // Sends what the socket takes at once and says how much that was. From any thread, while nothing else is being
+    // sent.
+    virtual std::size_t send_now(std::string_view bytes) = 0;
+    // Few answers are sent by the thread that computes them: waking another one for each token costs more than it
+    // saves.
+    virtual bool sends_directly() const = 0;
 };
 
 struct ExchangeTraits {
@@ -46,6 +52,7 @@ public:
     // For the connection, on its own thread.
     bool take(std::string& out);  // the next bytes to send; false when there are none now
     void sent();                  // what was taken last is on its way
+    bool flush();                 // sends what can be sent at once; false when more is to be done
     bool deliver();               // tells the owner what is due; false when the queue has overflowed
     bool complete() const;        // everything has been taken
     bool answered() const;        // the owner has said all there is
@@ -55,7 +62,11 @@ public:
 
 private:
     enum class Phase { Open, Streaming, Answered };
-    void notify();  // with the mutex held
+    // With the mutex held.
+    void notify();
+    std::size_t unsent() const;
+    bool take_some(std::string& out);
+    bool send_some();  // false when something is left
 
     mutable std::mutex mutex_;
     ExchangeHost* host_;  // null once detached
@@ -69,7 +80,8 @@ private:
     bool gone_ = false;
     bool slow_told_ = false;
     bool wake_pending_ = false;
-    std::string head_;
+    bool sending_ = false;  // what was taken is not sent yet
+    std::string framed_;    // goes out as it is, before what is pending
     std::string pending_;
     std::size_t in_flight_bytes_ = 0;
     std::shared_ptr<const HttpExchange::Watcher> watcher_;

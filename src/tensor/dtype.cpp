@@ -1,7 +1,6 @@
 #include "tensor/dtype.h"
 
 #include <array>
-#include <cctype>
 
 #include "base/check.h"
 #include "tensor/blocks.h"
@@ -43,15 +42,6 @@ constexpr std::array<std::int8_t, kDTypeLimit> make_index() {
 }
 constexpr std::array<std::int8_t, kDTypeLimit> kIndex = make_index();
 
-bool same_letters(std::string_view a, std::string_view b) {
-    if (a.size() != b.size()) return false;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        if (std::toupper(static_cast<unsigned char>(a[i])) != std::toupper(static_cast<unsigned char>(b[i])))
-            return false;
-    }
-    return true;
-}
-
 }  // namespace
 
 const DTypeTraits& traits(DType type) {
@@ -63,13 +53,6 @@ const DTypeTraits& traits(DType type) {
 std::optional<DType> dtype_from_gguf(std::uint32_t number) {
     if (number >= kDTypeLimit || kIndex[number] < 0) return std::nullopt;
     return static_cast<DType>(number);
-}
-
-std::optional<DType> dtype_from_name(std::string_view name) {
-    for (const DTypeTraits& t : kTraits) {
-        if (same_letters(t.name, name)) return t.type;
-    }
-    return std::nullopt;
 }
 
 std::size_t activation_row_bytes(ActivationFormat format, std::size_t elements) {

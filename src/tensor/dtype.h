@@ -45,7 +45,6 @@ struct DTypeTraits {
 // Every supported type, in ascending GGUF number.
 const DTypeTraits& traits(DType type);
 std::optional<DType> dtype_from_gguf(std::uint32_t number);
-std::optional<DType> dtype_from_name(std::string_view name);  // case-insensitive
 
 // Bytes of one row of `elements`; `elements` is a multiple of the block size.
 inline std::size_t row_bytes(DType type, std::size_t elements) {

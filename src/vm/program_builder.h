@@ -69,8 +69,6 @@ public:
     void count_trailing64(Field d, Field a);
     void population64(Field d, Field a);
 
-    static constexpr std::uint32_t kScratchSlots = 12;
-
 private:
     Field temporary(int index) const { return static_cast<Field>(scratch_ + index); }
     Field high(Field field, int temporary_index);

@@ -56,8 +56,6 @@ public:
     // The prompt read to its end, nothing generated yet.
     Result<Generation<Number>> begin(std::string_view input) const;
 
-    std::uint64_t prefix_tokens() const { return prefix_.size(); }
-
 private:
     const Program* program_;
     std::vector<Token> prefix_;

@@ -1,4 +1,4 @@
-"""Keys and their scopes, full queues, names of models."""
+"""Keys and their scopes, full queues, names of models, the access log."""
 import json
 import tempfile
 import unittest
@@ -69,6 +69,16 @@ class Names(unittest.TestCase):
             with self.assertRaises(RuntimeError) as raised:
                 Server(folder, models=[path])
             self.assertIn("broken.gguf", str(raised.exception))
+
+
+class Log(ServerTest):
+    OPTIONS = ("--log",)
+
+    def test_a_request_is_one_line_whatever_its_path_holds(self):
+        _, headers, _ = self.server.request("GET", "/a%0ab%22%c3%a9%1b?x=1")
+        line = next(line for line in self.server.lines() if " 404 " in line)
+        self.assertTrue(line.startswith(headers["x-request-id"]), line)
+        self.assertIn(' 127.0.0.1 - "GET /a\\x0ab\\x22\\xc3\\xa9\\x1b" 404 ', line)
 
 
 if __name__ == "__main__":

@@ -68,9 +68,7 @@ void run_on_worker(const Route& route, ApiCall& call) {
         Result<Json> body = Json::parse(call.request.body, kJsonDepthLimit);
         call.request.body = std::string();
         if (!body.ok()) {
-            call.faults.add({400, body.error().message, {}, "invalid_json"});
-            static_cast<void>(call.refused());
-            return;
+            return call.refuse({400, body.error().message, {}, "invalid_json"});
         }
         call.body = std::move(body).value();
     }
@@ -137,10 +135,7 @@ void Api::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
                 respond_error(*call->exchange, {503, "out of memory", {}, "out_of_resources"}, call->style);
             }
         });
-        if (!taken) {
-            call->faults.add({429, "too many requests are waiting", {}, "queue_full"});
-            static_cast<void>(call->refused());
-        }
+        if (!taken) call->refuse({429, "too many requests are waiting", {}, "queue_full"});
         return;
     }
     if (!known_path && serve_page(request, *exchange)) return;
@@ -166,11 +161,16 @@ bool ApiCall::refused() {
     return true;
 }
 
+void ApiCall::refuse(ApiError error) {
+    faults.add(std::move(error));
+    static_cast<void>(refused());
+}
+
 ServedModel* ApiCall::model(Fields& fields) {
     const std::string name = fields.string("model").value_or("");
     model_name = name;
     if (api.draining) {
-        faults.add({503, "the server is shutting down", {}, "draining"});
+        faults.add(draining_error());
         return nullptr;
     }
     if (!fields.ok()) return nullptr;
@@ -193,6 +193,10 @@ ServedModel* ApiCall::model(Fields& fields) {
 
 std::int64_t epoch_seconds() {
     return static_cast<std::int64_t>(std::time(nullptr));
+}
+
+ApiError draining_error() {
+    return {503, "the server is shutting down", {}, "draining"};
 }
 
 void check_length(const ServedModel& model, std::size_t tokens, std::string_view param, Faults& faults) {

@@ -51,11 +51,14 @@ struct ApiCall {
 
     // Answers with the first fault, if there is one.
     bool refused();
+    // Answers with this one, if there is none before it.
+    void refuse(ApiError error);
     // The field "model"; a fault when there is no such model or it is not ready. Without the field: the first one.
     ServedModel* model(Fields& fields);
 };
 
 std::int64_t epoch_seconds();
+ApiError draining_error();
 
 void count_answer(Api::Impl& api, const AnswerReport& report);
 

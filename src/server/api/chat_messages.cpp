@@ -73,6 +73,32 @@ void check_choice(const ToolUse& use, Fields& fields) {
     if (!there) fields.fault("tool_choice", "'" + use.only.substr(0, 64) + "' is not among the tools");
 }
 
+// OpenAI's tool_choice: a word, or an object that names a function: in the field `holder` of it, or without one
+// directly.
+void read_openai_choice(Fields& fields, std::string_view holder, ToolUse& use) {
+    if (const Json* choice = fields.take("tool_choice")) {
+        if (choice->as_string() != nullptr) {
+            const auto word = fields.choice("tool_choice", {"none", "auto", "required"});
+            if (word == "none") use.mode = ToolMode::None;
+            if (word == "required") use.mode = ToolMode::Required;
+        } else {
+            Fields named(*choice, "tool_choice", fields.faults());
+            named.choice("type", {"function"});
+            if (holder.empty()) {
+                use.only = named.required_string("name");
+            } else if (const Json* held = named.take(holder)) {
+                use.only = Fields(*held, named.path(holder), fields.faults()).required_string("name");
+            } else {
+                named.fault(holder, "is missing");
+            }
+            use.mode = ToolMode::Required;
+            named.finish();
+        }
+    }
+    static_cast<void>(fields.boolean("parallel_tool_calls"));
+    check_choice(use, fields);
+}
+
 }  // namespace
 
 std::string content_text(const Json& value, const std::string& path, std::initializer_list<std::string_view> text_types,
@@ -152,25 +178,7 @@ ToolUse read_chat_tools(Fields& fields) {
             tool.finish();
         }
     }
-    if (const Json* choice = fields.take("tool_choice")) {
-        if (choice->as_string() != nullptr) {
-            const auto word = fields.choice("tool_choice", {"none", "auto", "required"});
-            if (word == "none") use.mode = ToolMode::None;
-            if (word == "required") use.mode = ToolMode::Required;
-        } else {
-            Fields named(*choice, "tool_choice", fields.faults());
-            named.choice("type", {"function"});
-            if (const Json* function = named.take("function")) {
-                use.only = Fields(*function, "tool_choice.function", fields.faults()).required_string("name");
-            } else {
-                named.fault("function", "is missing");
-            }
-            use.mode = ToolMode::Required;
-            named.finish();
-        }
-    }
-    static_cast<void>(fields.boolean("parallel_tool_calls"));
-    check_choice(use, fields);
+    read_openai_choice(fields, "function", use);
     return use;
 }
 
@@ -348,21 +356,7 @@ ToolUse read_response_tools(Fields& fields) {
             parts.finish();
         }
     }
-    if (const Json* choice = fields.take("tool_choice")) {
-        if (choice->as_string() != nullptr) {
-            const auto word = fields.choice("tool_choice", {"none", "auto", "required"});
-            if (word == "none") use.mode = ToolMode::None;
-            if (word == "required") use.mode = ToolMode::Required;
-        } else {
-            Fields named(*choice, "tool_choice", fields.faults());
-            named.choice("type", {"function"});
-            use.only = named.required_string("name");
-            use.mode = ToolMode::Required;
-            named.finish();
-        }
-    }
-    static_cast<void>(fields.boolean("parallel_tool_calls"));
-    check_choice(use, fields);
+    read_openai_choice(fields, "", use);
     return use;
 }
 

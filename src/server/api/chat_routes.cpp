@@ -17,9 +17,45 @@ void force_call(const ServedModel& model, const ToolUse& tools, AnswerSpec& spec
     spec.grammar = forced_call_grammar(tools, model.tool_format.arguments_key, faults);
 }
 
-ChatReplySetup make_setup(const ApiCall& call, ServedModel& model, AnswerSpec spec, ToolUse tools,
-                          std::size_t prompt_tokens) {
-    return {call.exchange, &model, std::move(spec), std::move(tools), prompt_tokens, epoch_seconds()};
+// A conversation as the three APIs read it.
+struct Chat {
+    Json::Array messages;
+    ToolUse tools;
+    AnswerSpec spec;
+};
+
+// What the routes end with. `messages_field`: where the conversation stands in the request; `make_reply`: the reply in
+// the words of the API.
+void start_chat(ApiCall& call, ServedModel& model, Chat chat, std::string_view messages_field,
+                const std::function<std::unique_ptr<Reply>(ChatReplySetup)>& make_reply) {
+    if (call.refused()) return;
+    std::vector<TokenId> prompt = encode_chat(model, chat.messages, chat.tools, messages_field, call.faults);
+    if (call.refused()) return;
+    const std::size_t length = prompt.size();
+    std::vector<AnswerRequest> requests;
+    requests.push_back(make_request(chat.spec, std::move(prompt), call.request.key_scope));
+    start_job(call, model,
+              make_reply({call.exchange, &model, std::move(chat.spec), std::move(chat.tools), length, epoch_seconds()}),
+              std::move(requests));
+}
+
+// The fields of the request that a response object repeats.
+Json::Object echo_of_response(const Json& body, const AnswerSpec& spec, Json format) {
+    const auto given = [&](std::string_view key, Json otherwise) {
+        const Json* value = body.find(key);
+        return value == nullptr ? std::move(otherwise) : *value;
+    };
+    return {{"instructions", given("instructions", Json())},
+            {"max_output_tokens", given("max_output_tokens", Json())},
+            {"metadata", given("metadata", Json(Json::Object{}))},
+            {"parallel_tool_calls", given("parallel_tool_calls", Json(true))},
+            {"reasoning", Json::Object{{"effort", Json()}, {"summary", Json()}}},
+            {"temperature", static_cast<double>(spec.sampling.temperature)},
+            {"text", Json::Object{{"format", std::move(format)}}},
+            {"tool_choice", given("tool_choice", Json("auto"))},
+            {"tools", given("tools", Json(Json::Array{}))},
+            {"top_p", static_cast<double>(spec.sampling.top_p)},
+            {"user", given("user", Json())}};
 }
 
 // Fields of OpenAI's that change nothing here.
@@ -64,14 +100,14 @@ void post_chat_completions(ApiCall& call) {
     Fields fields(call.body, "", call.faults);
     ServedModel* model = call.model(fields);
     if (call.refused()) return;
-    AnswerSpec spec;
-    Json::Array messages;
+    Chat chat;
+    AnswerSpec& spec = chat.spec;
     if (const Json::Array* given = fields.array("messages", kMessageLimit)) {
-        messages = read_chat_messages(*given, "messages", call.faults);
+        chat.messages = read_chat_messages(*given, "messages", call.faults);
     } else {
         fields.fault("messages", "is missing");
     }
-    ToolUse tools = read_chat_tools(fields);
+    chat.tools = read_chat_tools(fields);
     read_sampling(fields, model->tokenizer(), spec);
     read_stops(fields, "stop", spec);
     read_choices_and_stream(fields, spec);
@@ -87,24 +123,18 @@ void post_chat_completions(ApiCall& call) {
     fields.finish();
     if (call.refused()) return;  // before grammars are compiled
     read_response_format(fields, spec);
-    force_call(*model, tools, spec, "response_format or grammar", call.faults);
-    if (call.refused()) return;
-    std::vector<TokenId> prompt = encode_chat(*model, messages, tools, "messages", call.faults);
-    if (call.refused()) return;
-    const std::size_t length = prompt.size();
-    std::vector<AnswerRequest> requests;
-    requests.push_back(make_request(spec, std::move(prompt), call.request.key_scope));
-    start_job(call, *model, make_openai_chat_reply(make_setup(call, *model, std::move(spec), std::move(tools), length)),
-              std::move(requests));
+    force_call(*model, chat.tools, spec, "response_format or grammar", call.faults);
+    start_chat(call, *model, std::move(chat), "messages", make_openai_chat_reply);
 }
 
 void post_responses(ApiCall& call) {
     Fields fields(call.body, "", call.faults);
     ServedModel* model = call.model(fields);
     if (call.refused()) return;
-    AnswerSpec spec;
-    const Json::Array messages = read_response_input(fields);
-    ToolUse tools = read_response_tools(fields);
+    Chat chat;
+    AnswerSpec& spec = chat.spec;
+    chat.messages = read_response_input(fields);
+    chat.tools = read_response_tools(fields);
     read_sampling(fields, model->tokenizer(), spec);
     spec.stream = fields.boolean("stream").value_or(false);
     spec.max_tokens = static_cast<std::size_t>(fields.integer("max_output_tokens", 1, kMaxTokensLimit).value_or(0));
@@ -129,40 +159,21 @@ void post_responses(ApiCall& call) {
         parts.finish();
     }
     fields.finish();
-    force_call(*model, tools, spec, "text.format", call.faults);
-    if (call.refused()) return;
-    std::vector<TokenId> prompt = encode_chat(*model, messages, tools, "input", call.faults);
-    if (call.refused()) return;
-    const auto given = [&](std::string_view key, Json otherwise) {
-        const Json* value = call.body.find(key);
-        return value == nullptr ? std::move(otherwise) : *value;
-    };
-    Json::Object echo{{"instructions", given("instructions", Json())},
-                      {"max_output_tokens", given("max_output_tokens", Json())},
-                      {"metadata", given("metadata", Json(Json::Object{}))},
-                      {"parallel_tool_calls", given("parallel_tool_calls", Json(true))},
-                      {"reasoning", Json::Object{{"effort", Json()}, {"summary", Json()}}},
-                      {"temperature", static_cast<double>(spec.sampling.temperature)},
-                      {"text", Json::Object{{"format", std::move(format_echo)}}},
-                      {"tool_choice", given("tool_choice", Json("auto"))},
-                      {"tools", given("tools", Json(Json::Array{}))},
-                      {"top_p", static_cast<double>(spec.sampling.top_p)},
-                      {"user", given("user", Json())}};
-    const std::size_t length = prompt.size();
-    std::vector<AnswerRequest> requests;
-    requests.push_back(make_request(spec, std::move(prompt), call.request.key_scope));
-    start_job(call, *model,
-              make_response_reply(make_setup(call, *model, std::move(spec), std::move(tools), length), std::move(echo)),
-              std::move(requests));
+    force_call(*model, chat.tools, spec, "text.format", call.faults);
+    start_chat(call, *model, std::move(chat), "input", [&](ChatReplySetup setup) {
+        Json::Object echo = echo_of_response(call.body, setup.spec, std::move(format_echo));
+        return make_response_reply(std::move(setup), std::move(echo));
+    });
 }
 
 void post_messages(ApiCall& call) {
     Fields fields(call.body, "", call.faults);
     ServedModel* model = call.model(fields);
     if (call.refused()) return;
-    AnswerSpec spec;
-    const Json::Array messages = read_anthropic_messages(fields);
-    ToolUse tools = read_anthropic_tools(fields);
+    Chat chat;
+    AnswerSpec& spec = chat.spec;
+    chat.messages = read_anthropic_messages(fields);
+    chat.tools = read_anthropic_tools(fields);
     read_sampling(fields, model->tokenizer(), spec);
     read_stops(fields, "stop_sequences", spec);
     spec.stream = fields.boolean("stream").value_or(false);
@@ -174,15 +185,8 @@ void post_messages(ApiCall& call) {
     fields.unsupported("mcp_servers", "is not supported");
     fields.unsupported("container", "is not supported");
     fields.finish();
-    force_call(*model, tools, spec, "another grammar", call.faults);
-    if (call.refused()) return;
-    std::vector<TokenId> prompt = encode_chat(*model, messages, tools, "messages", call.faults);
-    if (call.refused()) return;
-    const std::size_t length = prompt.size();
-    std::vector<AnswerRequest> requests;
-    requests.push_back(make_request(spec, std::move(prompt), call.request.key_scope));
-    start_job(call, *model, make_anthropic_reply(make_setup(call, *model, std::move(spec), std::move(tools), length)),
-              std::move(requests));
+    force_call(*model, chat.tools, spec, "another grammar", call.faults);
+    start_chat(call, *model, std::move(chat), "messages", make_anthropic_reply);
 }
 
 void post_count_tokens(ApiCall& call) {

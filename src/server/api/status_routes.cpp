@@ -107,8 +107,7 @@ void get_model(ApiCall& call) {
     for (const ModelStatus& status : call.api.models.status()) {
         if (status.name == call.ids[0]) return respond_json(*call.exchange, 200, model_object(status, call.api));
     }
-    call.faults.add({404, "model '" + call.ids[0].substr(0, 100) + "' does not exist", "model", "model_not_found"});
-    static_cast<void>(call.refused());
+    call.refuse({404, "model '" + call.ids[0].substr(0, 100) + "' does not exist", "model", "model_not_found"});
 }
 
 }  // namespace hearth

@@ -5,6 +5,10 @@ namespace hearth {
 
 namespace {
 
+ApiError tree_not_found(std::string_view id) {
+    return {404, "tree '" + std::string(id.substr(0, 64)) + "' does not exist", "tree", "tree_not_found"};
+}
+
 // Everything that happens to sequences happens on the scheduler's thread, while the worker has long gone: what is
 // needed there is kept together here.
 struct TreeTask {
@@ -15,7 +19,7 @@ struct TreeTask {
 
     void refuse(ApiError error) const { respond_error(*exchange, error); }
     void refuse(const Error& error) const { respond_error(*exchange, api_error(error)); }
-    void gone() const { refuse({404, "tree '" + tree.substr(0, 64) + "' does not exist", "tree", "tree_not_found"}); }
+    void gone() const { refuse(tree_not_found(tree)); }
     // The new nodes, or an answer that the tree has gone in the meantime.
     void add(std::vector<TreeNode> nodes) const {
         Json::Array made;
@@ -51,13 +55,13 @@ std::optional<NodeView> find_node(ApiCall& call, Fields& fields, std::string_vie
         }
     });
     if (!there) {
-        call.faults.add({404, "tree '" + call.ids[0].substr(0, 64) + "' does not exist", "tree", "tree_not_found"});
+        call.faults.add(tree_not_found(call.ids[0]));
     } else if (!view) {
         fields.fault(key, "the tree has no such node");
     } else if (size >= kTreeNodeLimit) {
         fields.fault(key, "the tree has " + std::to_string(size) + " nodes and may have no more");
     }
-    if (call.api.draining) call.faults.add({503, "the server is shutting down", {}, "draining"});
+    if (call.api.draining) call.faults.add(draining_error());
     return view;
 }
 
@@ -243,17 +247,12 @@ void get_tree(ApiCall& call) {
     Json description;
     const bool there =
         call.api.trees.with(call.ids[0], call.request.key_scope, [&](Tree& tree) { description = tree.describe(); });
-    if (!there) {
-        call.faults.add({404, "tree '" + call.ids[0].substr(0, 64) + "' does not exist", "tree", "tree_not_found"});
-    }
-    if (!call.refused()) respond_json(*call.exchange, 200, description);
+    if (!there) return call.refuse(tree_not_found(call.ids[0]));
+    respond_json(*call.exchange, 200, description);
 }
 
 void delete_tree(ApiCall& call) {
-    if (!call.api.trees.remove(call.ids[0], call.request.key_scope)) {
-        call.faults.add({404, "tree '" + call.ids[0].substr(0, 64) + "' does not exist", "tree", "tree_not_found"});
-    }
-    if (call.refused()) return;
+    if (!call.api.trees.remove(call.ids[0], call.request.key_scope)) return call.refuse(tree_not_found(call.ids[0]));
     respond_json(*call.exchange, 200, Json::Object{{"id", call.ids[0]}, {"object", "tree"}, {"deleted", true}});
 }
 

@@ -28,8 +28,6 @@ public:
     Status run();
 
 private:
-    using TypeMaker = Result<ExprId> (SchemaCompiler::*)(const Json&, const Place&);
-
     Error fail(const Place& place, const std::string& reason) const {
         return Error{ErrorCode::Usage, "schema at " + place.path + ": " + reason};
     }

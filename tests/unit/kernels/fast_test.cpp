@@ -2,16 +2,12 @@
 #include <limits>
 
 #include "kernels/reference_fast.h"
-#include "unit/kernels/test_support.h"
+#include "unit/kernels/panel_cases.h"
 
 namespace hearth {
 namespace {
 
 using namespace kernel_test;
-
-const Kernels& reference() {
-    return supported_kernels().front();
-}
 
 std::size_t index(DType type) {
     return static_cast<std::size_t>(type);
@@ -62,45 +58,15 @@ std::vector<std::byte> tiles(const Kernels& kernels, const std::vector<float>& x
     return out;
 }
 
-struct Case {
-    DType type;
-    std::size_t rows;
-    std::size_t columns;
-    Fill fill = Fill::Random;
-    Scales scales = Scales::Usual;
-};
-
-void expect_equal(const Case& c, const std::vector<float>& x) {
-    const std::size_t tokens = x.size() / c.columns;
-    const std::vector<std::byte> weights =
-        random_weights(c.type, c.rows * c.columns, c.rows * 131 + c.columns, c.fill, c.scales);
+void expect_equal(const PanelCase& c, const std::vector<float>& x) {
+    const std::vector<std::byte> weights = c.weights();
     const std::vector<float> expected = expected_product(c.type, weights, c.rows, c.columns, x);
     for (const Kernels& kernels : supported_kernels()) {
-        if (kernels.fast.tile_tokens == 0 || kernels.fast.panels_matmul[index(c.type)] == nullptr) continue;
-        const PanelKernels& panels = kernels.panels[index(c.type)];
-        const std::vector<std::byte> bytes = packed(panels, c.type, weights, c.rows, c.columns);
-        const std::vector<std::byte> activations = tiles(kernels, x, c.columns);
-        const std::size_t stride = c.rows + 3;
-        std::vector<float> wide(stride * tokens, 77.0f);
-        kernels.fast.panels_matmul[index(c.type)]({.panels = bytes.data(),
-                                                   .panel_bytes = panels.panel_bytes(c.columns),
-                                                   .rows = c.rows,
-                                                   .columns = c.columns,
-                                                   .activations = activations.data(),
-                                                   .activation_row_bytes = FastKernels::row_bytes(c.columns),
-                                                   .tokens = tokens,
-                                                   .out = wide.data(),
-                                                   .out_stride = stride});
-        std::vector<float> actual;
-        for (std::size_t t = 0; t < tokens; ++t) {
-            const float* row = wide.data() + t * stride;
-            actual.insert(actual.end(), row, row + c.rows);
-            for (std::size_t i = c.rows; i < stride; ++i) {
-                ASSERT_EQ(row[i], 77.0f) << kernels.level << " " << traits(c.type).name << " wrote past its rows";
-            }
-        }
-        ASSERT_TRUE(same_bits(actual, expected)) << kernels.level << " " << traits(c.type).name << " rows " << c.rows
-                                                 << " columns " << c.columns << " tokens " << tokens;
+        const auto matmul = kernels.fast.panels_matmul[index(c.type)];
+        if (kernels.fast.tile_tokens == 0 || matmul == nullptr) continue;
+        expect_panel_product(kernels, matmul, c, weights,
+                             {tiles(kernels, x, c.columns), FastKernels::row_bytes(c.columns)}, expected);
+        if (::testing::Test::HasFatalFailure()) return;
     }
 }
 

@@ -1,14 +1,10 @@
 // Packed weights: every level's panels against the reference over the rows they were made of, by bits.
-#include "unit/kernels/test_support.h"
+#include "unit/kernels/panel_cases.h"
 
 namespace hearth {
 namespace {
 
 using namespace kernel_test;
-
-const Kernels& reference() {
-    return supported_kernels().front();
-}
 
 const PanelKernels& panels_of(const Kernels& kernels, DType type) {
     return kernels.panels[static_cast<std::size_t>(type)];
@@ -33,46 +29,19 @@ std::vector<std::byte> arranged(const Kernels& kernels, DType type, const std::v
     return out;
 }
 
-struct Case {
-    DType type;
-    std::size_t rows;
-    std::size_t columns;
-    Fill fill = Fill::Random;
-    Scales scales = Scales::Usual;
-};
-
-void expect_equal(const Case& c, const std::vector<float>& x, std::size_t tokens) {
-    const std::vector<std::byte> weights =
-        random_weights(c.type, c.rows * c.columns, c.rows * 131 + c.columns, c.fill, c.scales);
+void expect_equal(const PanelCase& c, const std::vector<float>& x, std::size_t tokens) {
+    const std::vector<std::byte> weights = c.weights();
     const std::vector<std::byte> rows = make_activations(reference(), c.type, x, c.columns);
     std::vector<float> expected(c.rows * tokens);
     run_matmul(reference(), c.type, matmul_task(c.type, weights, c.rows, c.columns, rows, tokens, expected));
     for (const Kernels& kernels : supported_kernels()) {
         const PanelKernels& panels = panels_of(kernels, c.type);
         if (panels.rows == 0) continue;
-        const std::vector<std::byte> bytes = packed(panels, c.type, weights, c.rows, c.columns);
-        const std::vector<std::byte> activations = arranged(kernels, c.type, rows, c.columns, tokens);
-        const std::size_t stride = c.rows + 3;
-        std::vector<float> wide(stride * tokens, 77.0f);
-        panels.matmul({.panels = bytes.data(),
-                       .panel_bytes = panels.panel_bytes(c.columns),
-                       .rows = c.rows,
-                       .columns = c.columns,
-                       .activations = activations.data(),
-                       .activation_row_bytes = activation_row_bytes(traits(c.type).activation, c.columns),
-                       .tokens = tokens,
-                       .out = wide.data(),
-                       .out_stride = stride});
-        std::vector<float> actual;
-        for (std::size_t t = 0; t < tokens; ++t) {
-            const float* row = wide.data() + t * stride;
-            actual.insert(actual.end(), row, row + c.rows);
-            for (std::size_t i = c.rows; i < stride; ++i) {
-                ASSERT_EQ(row[i], 77.0f) << kernels.level << " " << traits(c.type).name << " wrote past its rows";
-            }
-        }
-        ASSERT_TRUE(same_bits(actual, expected)) << kernels.level << " " << traits(c.type).name << " rows " << c.rows
-                                                 << " columns " << c.columns << " tokens " << tokens;
+        expect_panel_product(kernels, panels.matmul, c, weights,
+                             {arranged(kernels, c.type, rows, c.columns, tokens),
+                              activation_row_bytes(traits(c.type).activation, c.columns)},
+                             expected);
+        if (::testing::Test::HasFatalFailure()) return;
     }
 }
 

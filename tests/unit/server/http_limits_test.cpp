@@ -184,16 +184,12 @@ TEST(HttpLimits, TheTimeToAnswerIsNotLimited) {
     HttpOptions options;
     options.limits.header_deadline = options.limits.body_deadline = options.limits.idle_deadline =
         options.limits.write_deadline = std::chrono::milliseconds(30);
-    Parked parked;
-    const Running running = run_server(options, parked.handler());
-    RawClient client = running.client();
-    client.send(post("/", "x"));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
-    RawClient other = running.client();  // all deadlines pass while this one waits for its own
+    OpenRequest open(options, 0, post("/", "x"));
+    ASSERT_TRUE(open.exchange);
+    RawClient other = open.running.client();  // all deadlines pass while this one waits for its own
     EXPECT_TRUE(other.wait_for_close());
-    exchange->respond(200, "text/plain", "late");
-    EXPECT_EQ(client.read_response().body, "late");
+    open.exchange->respond(200, "text/plain", "late");
+    EXPECT_EQ(open.client.read_response().body, "late");
 }
 
 TEST(HttpLimits, AConnectionBeyondTheLimitIsToldToComeBack) {

@@ -60,44 +60,36 @@ TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
 }
 
 TEST(HttpServer, StreamsPiecesInOrderAsChunks) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient client = running.client();
-    ASSERT_TRUE(client.send(get("/")));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
-    exchange->begin_stream();
-    const std::string head = client.read_until("\r\n\r\n");
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
+    open.exchange->begin_stream();
+    const std::string head = open.client.read_until("\r\n\r\n");
     EXPECT_NE(head.find("content-type: text/event-stream\r\n"), std::string::npos);
     EXPECT_NE(head.find("transfer-encoding: chunked\r\n"), std::string::npos);
-    exchange->write("data: 1\n\n");  // arrives by itself, before the next is written
-    EXPECT_EQ(client.read_until("\n\n\r\n"), "9\r\ndata: 1\n\n\r\n");
-    exchange->write("data: 2\n\n");
-    EXPECT_EQ(client.read_until("\n\n\r\n"), "9\r\ndata: 2\n\n\r\n");
-    exchange->end_stream();
-    EXPECT_EQ(client.read_until("0\r\n\r\n"), "0\r\n\r\n");
-    ASSERT_TRUE(client.send(get("/")));  // and the connection is still good
-    const auto second = parked.next();
+    open.exchange->write("data: 1\n\n");  // arrives by itself, before the next is written
+    EXPECT_EQ(open.client.read_until("\n\n\r\n"), "9\r\ndata: 1\n\n\r\n");
+    open.exchange->write("data: 2\n\n");
+    EXPECT_EQ(open.client.read_until("\n\n\r\n"), "9\r\ndata: 2\n\n\r\n");
+    open.exchange->end_stream();
+    EXPECT_EQ(open.client.read_until("0\r\n\r\n"), "0\r\n\r\n");
+    ASSERT_TRUE(open.client.send(get("/")));  // and the connection is still good
+    const auto second = open.parked.next();
     ASSERT_TRUE(second);
     second->respond(200, "text/plain", "again");
-    EXPECT_EQ(client.read_response().body, "again");
+    EXPECT_EQ(open.client.read_response().body, "again");
 }
 
 TEST(HttpServer, StreamsFromAnotherThreadWithoutLosingAPiece) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient client = running.client();
-    ASSERT_TRUE(client.send(get("/")));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
     std::string expected;
     for (int i = 0; i < 5000; ++i) expected += std::to_string(i) + "\n";
     std::thread writer([&] {
-        exchange->begin_stream();
-        for (int i = 0; i < 5000; ++i) exchange->write(std::to_string(i) + "\n");
-        exchange->end_stream();
+        open.exchange->begin_stream();
+        for (int i = 0; i < 5000; ++i) open.exchange->write(std::to_string(i) + "\n");
+        open.exchange->end_stream();
     });
-    const Response response = client.read_response();
+    const Response response = open.client.read_response();
     writer.join();
     EXPECT_TRUE(response.complete);
     EXPECT_EQ(response.body, expected);
@@ -192,16 +184,13 @@ TEST(HttpServer, AHandlerThatThrowsIsA500) {
 }
 
 TEST(HttpServer, AStreamDroppedHalfwayDoesNotLookComplete) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient client = running.client();
-    client.send(get("/"));
-    auto exchange = parked.next();
-    exchange->begin_stream();
-    exchange->write("data: 1\n\n");
-    EXPECT_EQ(client.read_until("data: 1\n\n\r\n").back(), '\n');
-    exchange.reset();
-    const std::string rest = client.read_until("0\r\n\r\n");
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
+    open.exchange->begin_stream();
+    open.exchange->write("data: 1\n\n");
+    EXPECT_EQ(open.client.read_until("data: 1\n\n\r\n").back(), '\n');
+    open.exchange.reset();
+    const std::string rest = open.client.read_until("0\r\n\r\n");
     EXPECT_EQ(rest, "");
 }
 
@@ -242,55 +231,45 @@ TEST(HttpServer, AClientThatLeavesBeforeTheAnswerIsNoticed) {
 }
 
 TEST(HttpServer, AClientThatLeavesWithinAStreamIsNoticedOnce) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient client = running.client();
-    client.send(get("/"));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
     std::atomic<int> times = 0;
     Event gone;
-    exchange->watch({[&] {
-                         ++times;
-                         gone.set();
-                     },
-                     nullptr, nullptr});
-    exchange->begin_stream();
-    exchange->write("data: 1\n\n");
-    client.read_until("data: 1\n\n");
-    client.close();
+    open.exchange->watch({[&] {
+                              ++times;
+                              gone.set();
+                          },
+                          nullptr, nullptr});
+    open.exchange->begin_stream();
+    open.exchange->write("data: 1\n\n");
+    open.client.read_until("data: 1\n\n");
+    open.client.close();
     EXPECT_TRUE(gone.wait());
-    exchange->write("data: 2\n\n");
-    exchange->end_stream();
-    EXPECT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+    open.exchange->write("data: 2\n\n");
+    open.exchange->end_stream();
+    EXPECT_TRUE(eventually([&] { return open.running.server->stats().connections == 0; }));
     EXPECT_EQ(times, 1);
 }
 
 TEST(HttpServer, TheWatcherHearsOfAClientThatLeftBeforeItWatched) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient client = running.client();
-    client.send(get("/"));
-    const auto exchange = parked.next();
-    client.close();
-    ASSERT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
+    open.client.close();
+    ASSERT_TRUE(eventually([&] { return open.running.server->stats().connections == 0; }));
     Event gone;
-    exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
+    open.exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
     EXPECT_TRUE(gone.is_set());
 }
 
 TEST(HttpServer, AClientThatLeavesAfterACompleteAnswerIsNotReported) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient client = running.client();
-    client.send(get("/"));
-    const auto exchange = parked.next();
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
     Event gone;
-    exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
-    exchange->respond(200, "text/plain", "done");
-    EXPECT_EQ(client.read_response().body, "done");
-    client.close();
-    ASSERT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+    open.exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
+    open.exchange->respond(200, "text/plain", "done");
+    EXPECT_EQ(open.client.read_response().body, "done");
+    open.client.close();
+    ASSERT_TRUE(eventually([&] { return open.running.server->stats().connections == 0; }));
     EXPECT_FALSE(gone.is_set());
 }
 
@@ -307,28 +286,24 @@ TEST(HttpServer, AHalfClosedClientStillGetsAnAnswerThatWasReady) {
 TEST(HttpServer, ASlowReaderIsReportedAndThenCatchesUp) {
     HttpOptions options;
     options.limits.stream_buffer_bytes = 256 << 10;
-    Parked parked;
-    const Running running = run_server(options, parked.handler());
-    RawClient client(running.port(), 4096);
-    client.send(get("/"));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
+    OpenRequest open(options, 4096);
+    ASSERT_TRUE(open.exchange);
     Event slow;
     Event caught_up;
     Event gone;
-    exchange->watch({[&] { gone.set(); }, [&] { slow.set(); }, [&] { caught_up.set(); }});
-    exchange->begin_stream();
+    open.exchange->watch({[&] { gone.set(); }, [&] { slow.set(); }, [&] { caught_up.set(); }});
+    open.exchange->begin_stream();
     std::size_t written = 0;
     while (!slow.is_set()) {  // the kernel takes some of it, then the rest waits here
-        exchange->write(std::string(4096, 'x'));
+        open.exchange->write(std::string(4096, 'x'));
         written += 4096;
         ASSERT_LT(written, 64u << 20);
         slow.wait(std::chrono::milliseconds(1));
     }
     EXPECT_FALSE(caught_up.is_set());
-    std::thread reader([&] { EXPECT_EQ(client.read_response().body.size(), written); });
+    std::thread reader([&] { EXPECT_EQ(open.client.read_response().body.size(), written); });
     EXPECT_TRUE(caught_up.wait());
-    exchange->end_stream();
+    open.exchange->end_stream();
     reader.join();
     EXPECT_FALSE(gone.is_set());
 }
@@ -336,105 +311,81 @@ TEST(HttpServer, ASlowReaderIsReportedAndThenCatchesUp) {
 TEST(HttpServer, AReaderThatNeverReadsIsGivenUpWhenTheBufferIsFull) {
     HttpOptions options;
     options.limits.stream_buffer_bytes = 64 << 10;
-    Parked parked;
-    const Running running = run_server(options, parked.handler());
-    RawClient client(running.port(), 4096);
-    client.send(get("/"));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
+    OpenRequest open(options, 4096);
+    ASSERT_TRUE(open.exchange);
     Event slow;
     Event gone;
-    exchange->watch({[&] { gone.set(); }, [&] { slow.set(); }, nullptr});
-    exchange->begin_stream();
+    open.exchange->watch({[&] { gone.set(); }, [&] { slow.set(); }, nullptr});
+    open.exchange->begin_stream();
     for (int i = 0; i < 20'000 && !gone.is_set(); ++i) {
-        exchange->write(std::string(4096, 'x'));
+        open.exchange->write(std::string(4096, 'x'));
         gone.wait(std::chrono::milliseconds(1));
     }
     EXPECT_TRUE(gone.is_set());
     EXPECT_TRUE(slow.is_set());
-    EXPECT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+    EXPECT_TRUE(eventually([&] { return open.running.server->stats().connections == 0; }));
 }
 
 TEST(HttpServer, AReaderThatTakesNothingForTooLongIsGivenUp) {
     HttpOptions options;
     options.limits.write_deadline = std::chrono::milliseconds(100);
-    Parked parked;
-    const Running running = run_server(options, parked.handler());
-    RawClient client(running.port(), 4096);
-    client.send(get("/"));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
-    exchange->respond(200, "text/plain", std::string(32 << 20, 'x'));
-    EXPECT_TRUE(eventually([&] { return running.server->stats().connections == 0; }));
+    OpenRequest open(options, 4096);
+    ASSERT_TRUE(open.exchange);
+    open.exchange->respond(200, "text/plain", std::string(32 << 20, 'x'));
+    EXPECT_TRUE(eventually([&] { return open.running.server->stats().connections == 0; }));
 }
 
 TEST(HttpServer, PipelinedBytesAreKeptButBounded) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient client = running.client();
-    client.send(get("/"));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
     std::string many;
     while (many.size() < (1u << 20)) many += get("/later");
-    std::thread sender([&] { client.send(many); });
-    exchange->respond(200, "text/plain", "first");
-    EXPECT_EQ(client.read_response().body, "first");
+    std::thread sender([&] { open.client.send(many); });
+    open.exchange->respond(200, "text/plain", "first");
+    EXPECT_EQ(open.client.read_response().body, "first");
     for (std::size_t i = 0; i < many.size() / get("/later").size(); ++i) {
-        const auto later = parked.next();
+        const auto later = open.parked.next();
         ASSERT_TRUE(later);
         later->respond(200, "text/plain", std::to_string(i));
-        ASSERT_EQ(client.read_response().body, std::to_string(i));
+        ASSERT_EQ(open.client.read_response().body, std::to_string(i));
     }
     sender.join();
 }
 
 TEST(HttpServer, StopWaitsForOpenAnswers) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient busy = running.client();
-    busy.send(get("/"));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
-    RawClient idle = running.client();
-    ASSERT_TRUE(eventually([&] { return running.server->stats().connections == 2; }));
-    running.server->stop_accepting();
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
+    RawClient idle = open.running.client();
+    ASSERT_TRUE(eventually([&] { return open.running.server->stats().connections == 2; }));
+    open.running.server->stop_accepting();
     EXPECT_TRUE(idle.wait_for_close());
-    EXPECT_FALSE(RawClient(running.port()).connected());
-    std::thread stopper([&] { running.server->stop(kPatience); });
-    exchange->respond(200, "text/plain", "just in time");
-    const Response response = busy.read_response();
+    EXPECT_FALSE(RawClient(open.running.port()).connected());
+    std::thread stopper([&] { open.running.server->stop(kPatience); });
+    open.exchange->respond(200, "text/plain", "just in time");
+    const Response response = open.client.read_response();
     EXPECT_EQ(response.body, "just in time");
     stopper.join();
-    EXPECT_EQ(running.server->stats().connections, 0u);
+    EXPECT_EQ(open.running.server->stats().connections, 0u);
 }
 
 TEST(HttpServer, StopEndsWhatIsStillOpenWhenTheTimeIsOver) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient client = running.client();
-    client.send(get("/"));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
     Event gone;
-    exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
-    running.server->stop(std::chrono::milliseconds(1));
+    open.exchange->watch({[&] { gone.set(); }, nullptr, nullptr});
+    open.running.server->stop(std::chrono::milliseconds(1));
     EXPECT_TRUE(gone.is_set());
-    EXPECT_TRUE(client.wait_for_close());
+    EXPECT_TRUE(open.client.wait_for_close());
 }
 
 TEST(HttpServer, ASecondStopShortensTheFirst) {
-    Parked parked;
-    const Running running = run_server({}, parked.handler());
-    RawClient client = running.client();
-    client.send(get("/"));
-    const auto exchange = parked.next();
-    ASSERT_TRUE(exchange);
-    std::thread patient([&] { running.server->stop(std::chrono::hours(1)); });
-    EXPECT_TRUE(eventually([&] { return !RawClient(running.port()).connected(); }));
-    running.server->stop(std::chrono::milliseconds(0));
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
+    std::thread patient([&] { open.running.server->stop(std::chrono::hours(1)); });
+    EXPECT_TRUE(eventually([&] { return !RawClient(open.running.port()).connected(); }));
+    open.running.server->stop(std::chrono::milliseconds(0));
     patient.join();
-    EXPECT_EQ(running.server->stats().connections, 0u);
+    EXPECT_EQ(open.running.server->stats().connections, 0u);
 }
 
 TEST(HttpServer, AnExchangeMayOutliveItsServer) {

@@ -207,4 +207,9 @@ std::shared_ptr<HttpExchange> Parked::next() {
     return std::move(waiting_[taken_++]);
 }
 
+OpenRequest::OpenRequest(const HttpOptions& options, int receive_buffer_bytes, std::string_view request)
+    : running(run_server(options, parked.handler())), client(running.port(), receive_buffer_bytes) {
+    if (client.send(request)) exchange = parked.next();
+}
+
 }  // namespace hearth::http_test

@@ -91,4 +91,15 @@ private:
     std::size_t taken_ = 0;
 };
 
+// A server with one client whose request waits for the test to answer it. What fails on the way leaves no exchange.
+struct OpenRequest {
+    explicit OpenRequest(const HttpOptions& options = {}, int receive_buffer_bytes = 0,
+                         std::string_view request = get("/"));
+
+    Parked parked;
+    Running running;
+    RawClient client;
+    std::shared_ptr<HttpExchange> exchange;
+};
+
 }  // namespace hearth::http_test
