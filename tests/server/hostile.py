@@ -12,6 +12,8 @@ shared = {}  # options to (folder, server, oracle)
 def start_server(*options):
     folder = tempfile.TemporaryDirectory(prefix="hearth_server_")
     server = Server(folder.name, *options)
+    if "--key" in options:
+        server.headers = {"Authorization": "Bearer " + options[options.index("--key") + 1]}
     # Memory of the KV is touched when it is first used: all of it now, so that it does not look like growth later.
     ids = random.Random(1)
     prompts = [[ids.randrange(33, 300) for _ in range(CONTEXT - 8)] for _ in range(18)]

@@ -36,6 +36,8 @@ def write_model(path, template=TEMPLATE):
 
 
 class Server:
+    headers = {}  # of every request
+
     def __init__(self, folder, *options, models=None, env=None, descriptors=None):
         self.folder = pathlib.Path(folder)
         if models is None:
@@ -91,7 +93,7 @@ class Server:
         """Status, headers, body (as JSON where it is)."""
         connection = self.connect()
         data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
-        given = {"Content-Type": "application/json", **(headers or {})} if data is not None else (headers or {})
+        given = {**self.headers, **({"Content-Type": "application/json"} if data is not None else {}), **(headers or {})}
         connection.request(method, path, data, given)
         response = connection.getresponse()
         raw = response.read()

@@ -109,6 +109,24 @@ class Sites(HostileTest):
         self.survive(attack)
 
 
+class Keys(HostileTest):
+    OPTIONS = ("--kv-memory", "4", "--key", "the-right-key")
+
+    def test_wrong_keys_are_401_and_their_bodies_are_not_read(self):
+        wrong = ["", "the-right-ke", "the-right-key2", "THE-RIGHT-KEY", "x" * 20_000, "the-right-key,the-right-key"]
+
+        def attack():
+            for key in wrong:
+                for name, value in [("Authorization", "Bearer " + key), ("Authorization", key), ("Authorization", "Basic " + key)]:
+                    for method, path in [("POST", CHAT), ("GET", "/v1/models"), ("GET", "/metrics"), ("GET", "/v1/trees")]:
+                        body = chat() if method == "POST" else None
+                        status, headers, _ = self.server.request(method, path, body, {name: value})
+                        self.assertEqual((status, headers["www-authenticate"]), (401, "Bearer"), (key[:20], path))
+            # Refused at its head: 16 MB of it are never waited for.
+            self.assertEqual(self.status(HEAD + b"Content-Length: 16000000\r\n\r\n"), 401)
+        self.survive(attack)
+
+
 class Prompts(HostileTest):
     def test_an_exact_fit_runs_and_one_more_is_refused_with_both_counts(self):
         def attack():
