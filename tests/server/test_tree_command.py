@@ -1,8 +1,12 @@
 """`hearth tree` against a running server: the same as /v1/trees."""
+import fcntl
 import json
 import os
+import pty
 import socket
+import struct
 import subprocess
+import termios
 import unittest
 
 from serving import ServerTest
@@ -73,6 +77,23 @@ class Verbs(TreeTest):
     def test_messages_begin_a_tree_with_the_template(self):
         tree = json.loads(self.ok("new", "hi", "--chat", "--model", "tiny", "--json"))
         self.assertEqual(tree["nodes"][0]["tokens"][0], 317)
+
+    def test_on_a_terminal_lines_fit_its_width(self):
+        tree = self.ok("new", "é" * 300).strip()
+        self.ok("append", tree, "b" * 300, "--node", 0)
+        self.ok("append", tree, "c" * 300, "--node", 1)
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("HEARTH_")}
+        subprocess.run([BINARY, "tree", "show", tree, "--url", self.server.url], stdout=theirs, stderr=theirs, timeout=60,
+                       check=True, env={**environment, "NO_COLOR": "1"})
+        lines = os.read(ours, 1 << 16).decode().splitlines()
+        os.close(ours)
+        os.close(theirs)
+        self.assertEqual(len(lines), 4)
+        for line in lines[1:]:
+            self.assertIn(len(line), range(55, 61), line)
+        self.assertTrue(lines[3].startswith('   └─ 2 append "ccc'), lines)
 
     def test_faults_are_one_line(self):
         tree = self.ok("new", "abc").strip()
