@@ -6,10 +6,10 @@ namespace hearth {
 
 std::span<const Command> commands() {
     // In the order of help.
-    static const std::array kCommands = {kRunCommand,        kServeCommand,      kTopCommand,     kPullCommand,
-                                         kPlanCommand,       kDoctorCommand,     kInspectCommand, kTokenizeCommand,
-                                         kQuantizeCommand,   kPerplexityCommand, kBenchCommand,   kVmCommand,
-                                         kCompletionCommand, kHelpCommand,       kVersionCommand};
+    static const std::array kCommands = {kRunCommand,      kServeCommand,      kTopCommand,        kTreeCommand,
+                                         kPullCommand,     kPlanCommand,       kDoctorCommand,     kInspectCommand,
+                                         kTokenizeCommand, kQuantizeCommand,   kPerplexityCommand, kBenchCommand,
+                                         kVmCommand,       kCompletionCommand, kHelpCommand,       kVersionCommand};
     return kCommands;
 }
 

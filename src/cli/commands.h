@@ -39,6 +39,7 @@ extern const Command kRunCommand;
 extern const Command kServeCommand;
 extern const Command kTokenizeCommand;
 extern const Command kTopCommand;
+extern const Command kTreeCommand;
 extern const Command kVersionCommand;
 extern const Command kVmCommand;
 

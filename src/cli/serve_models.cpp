@@ -1,4 +1,9 @@
 // hearth serve: from options to a running server, and back down in order.
+#include <cstdlib>  // for __GLIBC__
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <csignal>
 #include <thread>
@@ -32,6 +37,16 @@ void catch_signals() {
     action.sa_handler = note_signal;
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
+}
+
+// By itself glibc keeps ever larger blocks once one was freed, in each thread's arena: after one large request the
+// process would stay large. Fixed, what is freed goes back to the system.
+void return_freed_memory() {
+#if defined(__GLIBC__)
+    constexpr int kKeptBytes = 256 << 10;
+    ::mallopt(M_MMAP_THRESHOLD, kKeptBytes);
+    ::mallopt(M_TRIM_THRESHOLD, 4 * kKeptBytes);
+#endif
 }
 
 std::string name_from_path(std::string_view path) {
@@ -88,6 +103,14 @@ Result<HttpOptions> http_options(const Arguments& arguments, const Environment& 
     limits.body_bytes = static_cast<std::size_t>(TRY(arguments.whole("max-body", 1, 1024)).value_or(16)) << 20;
     limits.connections =
         static_cast<std::size_t>(TRY(arguments.whole("max-connections", 1, 1'000'000)).value_or(limits.connections));
+    const auto seconds = [&](std::string_view name, milliseconds& target) -> Status {
+        const auto given = TRY(arguments.whole(name, 1, 86400));
+        if (given) target = std::chrono::seconds(*given);
+        return {};
+    };
+    TRY(seconds("header-timeout", limits.header_deadline));
+    TRY(seconds("client-timeout", limits.body_deadline));
+    TRY(seconds("client-timeout", limits.write_deadline));
     for (const PageFile& file : page_files()) options.public_paths.emplace_back(file.path);
     return options;
 }
@@ -154,6 +177,7 @@ void shut_down(Api& api, HttpServer& server, std::chrono::seconds grace, Console
 }  // namespace
 
 Status serve_models(const Arguments& arguments, Session& session) {
+    return_freed_memory();
     Console& console = session.console;
     HttpOptions http = TRY(http_options(arguments, session.environment));
     const ApiOptions options = TRY(api_options(arguments));

@@ -1,14 +1,11 @@
 // hearth top: what a server is doing, redrawn in place. It asks /health over a plain socket.
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <thread>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/http_client.h"
 #include "cli/interrupt.h"
 
 namespace hearth {
@@ -30,66 +27,14 @@ constexpr Option kOptions[] = {
 constexpr Example kExamples[] = {{"hearth top", "Watches the server on this machine."},
                                  {"hearth top 10.0.0.7:8080 --once --json", "What it says, as JSON."}};
 
-constexpr std::size_t kReplyLimit = 1 << 20;
-constexpr int kTimeoutSeconds = 5;
-
-class Socket {
-public:
-    explicit Socket(int descriptor) : descriptor_(descriptor) {}
-    Socket(const Socket&) = delete;
-    Socket& operator=(const Socket&) = delete;
-    ~Socket() {
-        if (descriptor_ >= 0) ::close(descriptor_);
-    }
-    int descriptor() const { return descriptor_; }
-
-private:
-    int descriptor_;
-};
-
-int connect_to(const std::string& host, const std::string& port) {
-    addrinfo hints = {};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return -1;
-    int descriptor = -1;
-    for (const addrinfo* one = found; one != nullptr && descriptor < 0; one = one->ai_next) {
-        descriptor = ::socket(one->ai_family, one->ai_socktype, one->ai_protocol);
-        if (descriptor < 0) continue;
-        const timeval limit{kTimeoutSeconds, 0};
-        ::setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-        ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-        if (::connect(descriptor, one->ai_addr, one->ai_addrlen) != 0) {
-            ::close(descriptor);
-            descriptor = -1;
-        }
-    }
-    ::freeaddrinfo(found);
-    return descriptor;
-}
-
 // /health of the server; it answers so whatever its state.
-Result<Json> ask_health(const std::string& host, const std::string& port) {
-    const Error unreachable{ErrorCode::Failed, "top: no server answers at " + host + ":" + port};
-    const Socket socket(connect_to(host, port));
-    if (socket.descriptor() < 0) return unreachable;
-    const std::string request = "GET /health HTTP/1.1\r\nHost: " + host + ":" + port + "\r\nConnection: close\r\n\r\n";
-    if (::send(socket.descriptor(), request.data(), request.size(), 0) != static_cast<ssize_t>(request.size())) {
-        return unreachable;
+Result<Json> ask_health(const ServerAddress& address) {
+    Result<ServerReply> reply = ask_server(address, {.path = "/health"});
+    if (!reply.ok()) return Error{reply.error().code, "top: " + reply.error().message};
+    if (reply->body.find("models") == nullptr) {
+        return Error{ErrorCode::Failed, "top: what answers at " + address.shown() + " is not a Hearth server"};
     }
-    std::string reply;
-    char buffer[8192];
-    for (ssize_t got = 0; (got = ::recv(socket.descriptor(), buffer, sizeof buffer, 0)) > 0;) {
-        reply.append(buffer, static_cast<std::size_t>(got));
-        if (reply.size() > kReplyLimit) break;
-    }
-    const std::size_t body = reply.find("\r\n\r\n");
-    if (!reply.starts_with("HTTP/1.1 ") || body == std::string::npos) return unreachable;
-    Result<Json> health = Json::parse(std::string_view(reply).substr(body + 4));
-    if (!health.ok() || health->find("models") == nullptr) {
-        return Error{ErrorCode::Failed, "top: what answers at " + host + ":" + port + " is not a Hearth server"};
-    }
-    return health;
+    return std::move(reply->body);
 }
 
 std::int64_t count_of(const Json& model, std::string_view key) {
@@ -143,21 +88,18 @@ std::string draw(const Json& health, const Json& before, double seconds) {
 
 Status run_top(const Arguments& arguments, Session& session) {
     Console& console = session.console;
-    const std::string server = arguments.positional(0).value_or("127.0.0.1:8080");
-    const std::size_t colon = server.rfind(':');
-    const std::string host = server.substr(0, colon);
-    const std::string port = colon == std::string::npos ? "8080" : server.substr(colon + 1);
+    const ServerAddress address = TRY(ServerAddress::parse(arguments.positional(0).value_or("127.0.0.1:8080")));
     const std::chrono::milliseconds interval(TRY(arguments.whole("interval", 50, 3'600'000)).value_or(1000));
     Json before;
     double then = monotonic_seconds();
     if (arguments.flag("once") || !console.output_is_terminal()) {
-        const Json health = TRY(ask_health(host, port));
+        const Json health = TRY(ask_health(address));
         console.print(arguments.flag("json") ? health.dump() + "\n" : draw(health, before, 0));
         return {};
     }
     const InterruptScope interrupts;
     while (!InterruptScope::requested() && !console.output_closed()) {
-        const Json health = TRY(ask_health(host, port));
+        const Json health = TRY(ask_health(address));
         const double now = monotonic_seconds();
         console.print("\x1b[H\x1b[2J" + draw(health, before, now - then) + "\nCtrl-C ends this.\n");
         before = health;

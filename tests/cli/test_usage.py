@@ -5,7 +5,7 @@ import unittest
 
 from support import BINARY, SOURCE, CliTest
 
-COMMANDS = ["run", "serve", "top", "pull", "plan", "doctor", "inspect", "tokenize", "quantize", "perplexity", "bench", "vm", "completion",
+COMMANDS = ["run", "serve", "top", "tree", "pull", "plan", "doctor", "inspect", "tokenize", "quantize", "perplexity", "bench", "vm", "completion",
             "help", "version"]
 
 

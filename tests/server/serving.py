@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -35,7 +36,9 @@ def write_model(path, template=TEMPLATE):
 
 
 class Server:
-    def __init__(self, folder, *options, models=None, env=None):
+    headers = {}  # of every request
+
+    def __init__(self, folder, *options, models=None, env=None, descriptors=None):
         self.folder = pathlib.Path(folder)
         if models is None:
             models = [write_model(self.folder / "tiny.gguf"),
@@ -45,7 +48,8 @@ class Server:
         self.log = open(self.folder / "log", "w+b")
         self.process = subprocess.Popen(
             [BINARY, "serve", *models, "--port", "0", "--kv-memory", "64", "--pack", "off", *map(str, options)],
-            stdout=subprocess.PIPE, stderr=self.log, env=environment)
+            stdout=subprocess.PIPE, stderr=self.log, env=environment,
+            preexec_fn=descriptors and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))))
         self.url = self.process.stdout.readline().decode().strip()
         if not self.url:
             self.process.wait()
@@ -89,7 +93,7 @@ class Server:
         """Status, headers, body (as JSON where it is)."""
         connection = self.connect()
         data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
-        given = {"Content-Type": "application/json", **(headers or {})} if data is not None else (headers or {})
+        given = {**self.headers, **({"Content-Type": "application/json"} if data is not None else {}), **(headers or {})}
         connection.request(method, path, data, given)
         response = connection.getresponse()
         raw = response.read()

@@ -201,11 +201,10 @@ ApiError draining_error() {
 
 void check_length(const ServedModel& model, std::size_t tokens, std::string_view param, Faults& faults) {
     const std::size_t context = model.engine->context();
-    if (tokens < context) return;
+    if (tokens <= context) return;
     faults.add({400,
                 std::string(param) + ": the prompt has " + std::to_string(tokens) +
-                    " tokens, the context has room for " + std::to_string(context) +
-                    " with at least one of them for the answer",
+                    " tokens, the context has room for " + std::to_string(context),
                 std::string(param), "context_length_exceeded"});
 }
 

@@ -81,6 +81,19 @@ void read_chat_logprobs(Fields& fields, AnswerSpec& spec) {
     spec.top_logprobs = static_cast<std::size_t>(top.value_or(0));
 }
 
+// What a client of Anthropic's sets to be answered otherwise: taken in silence it would be believed.
+void refuse_thinking_and_output(Fields& fields) {
+    if (const Json* thinking = fields.take("thinking")) {
+        Fields parts(*thinking, "thinking", fields.faults());
+        const std::string type = parts.required_string("type");
+        if (fields.ok() && type != "disabled") {
+            parts.fault("type", "must be disabled: models here have no thinking that could be set");
+        }
+        parts.finish();
+    }
+    fields.unsupported("output_config", "is not supported: a tool with a required call gives answers of a form");
+}
+
 }  // namespace
 
 void post_chat_completions(ApiCall& call) {
@@ -167,7 +180,8 @@ void post_messages(ApiCall& call) {
     const auto max_tokens = fields.integer("max_tokens", 1, kMaxTokensLimit);
     if (!max_tokens) fields.fault("max_tokens", "is missing");
     spec.max_tokens = static_cast<std::size_t>(max_tokens.value_or(1));
-    fields.ignore({"metadata", "service_tier", "thinking", "output_config", "cache_control", "inference_geo"});
+    fields.ignore({"metadata", "service_tier", "cache_control", "inference_geo"});
+    refuse_thinking_and_output(fields);
     fields.unsupported("mcp_servers", "is not supported");
     fields.unsupported("container", "is not supported");
     fields.finish();
@@ -181,7 +195,8 @@ void post_count_tokens(ApiCall& call) {
     if (call.refused()) return;
     const Json::Array messages = read_anthropic_messages(fields);
     const ToolUse tools = read_anthropic_tools(fields);
-    fields.ignore({"thinking", "output_config", "cache_control", "mcp_servers", "context_management"});
+    fields.ignore({"cache_control", "mcp_servers", "context_management"});
+    refuse_thinking_and_output(fields);
     fields.finish();
     if (call.refused()) return;
     const std::vector<TokenId> prompt = encode_chat(*model, messages, tools, "messages", call.faults);

@@ -6,6 +6,8 @@ namespace hearth {
 
 namespace {
 
+constexpr std::size_t kQuickNodes = 4'000;  // of a tool's schema alone, when its fault is looked for
+
 bool mentions(std::string_view source, std::string_view word) {
     return source.find(word) != std::string_view::npos;
 }
@@ -118,21 +120,21 @@ Json forced_call_schema(const ToolUse& use, std::string_view arguments_key) {
 }
 
 std::shared_ptr<const Grammar> forced_call_grammar(const ToolUse& use, std::string_view arguments_key, Faults& faults) {
-    // First each alone, so that a fault names its tool.
+    auto grammar = Grammar::from_json_schema(forced_call_schema(use, arguments_key));
+    if (grammar.ok()) return std::move(grammar).value();
+    // Each alone, so that a fault names its tool. Many tools that are large, but not too large, must not take as many
+    // times as long: what is not decided quickly is no fault of that tool.
+    GrammarLimits quick;
+    quick.nodes = kQuickNodes;
     for (const Tool& tool : use.tools) {
         if (tool.parameters.is_null()) continue;
-        const auto alone = Grammar::from_json_schema(parameters_or_default(tool));
-        if (!alone.ok()) {
-            faults.field(tool.path, alone.error().message);
-            return nullptr;
-        }
-    }
-    auto grammar = Grammar::from_json_schema(forced_call_schema(use, arguments_key));
-    if (!grammar.ok()) {
-        faults.field("tools", grammar.error().message);
+        const auto alone = Grammar::from_json_schema(parameters_or_default(tool), quick);
+        if (alone.ok() || mentions(alone.error().message, "too large")) continue;
+        faults.field(tool.path, alone.error().message);
         return nullptr;
     }
-    return std::move(grammar).value();
+    faults.field("tools", grammar.error().message);
+    return nullptr;
 }
 
 }  // namespace hearth

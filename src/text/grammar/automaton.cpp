@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bitset>
-#include <map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "text/grammar/analysis.h"
@@ -38,8 +38,8 @@ struct Draft {
     }
 };
 
-// Long runs of parts that may all be missing make subsets as long as the run, and as many.
-constexpr std::size_t kWorkLimit = 3'000'000;
+// Edges looked at, for each node there may be: with the usual limit a refusal takes less than 200 ms on a slow core.
+constexpr std::size_t kWorkPerNode = 15;
 
 class Compiler {
 public:
@@ -62,10 +62,17 @@ public:
 
 private:
     using Subset = std::vector<std::uint32_t>;
+    struct SubsetHash {
+        std::size_t operator()(const Subset& subset) const {
+            std::uint64_t hash = subset.size();
+            for (const std::uint32_t state : subset) hash = (hash ^ state) * 0x9e3779b97f4a7c15u;
+            return static_cast<std::size_t>(hash ^ (hash >> 32));
+        }
+    };
 
-    bool full() const {
-        return out_.nodes.size() + draft_.states.size() > source_.limits().nodes || work_ > kWorkLimit;
-    }
+    bool full() const { return out_.nodes.size() + draft_.states.size() > source_.limits().nodes || is_spent(); }
+    // Long runs of parts that may all be missing make subsets as long as the run, and as many.
+    bool is_spent() const { return work_ > kWorkPerNode * source_.limits().nodes; }
 
     // Each expression that is called, be it a rule's body or a repetition's, becomes an automaton of its own.
     std::uint32_t job_for(ExprId expr) {
@@ -182,7 +189,7 @@ private:
         marks_.resize(draft_.states.size(), 0);
         std::vector<std::uint32_t> open = subset;
         subset.clear();
-        while (!open.empty()) {
+        while (!open.empty() && !is_spent()) {
             const std::uint32_t state = open.back();
             open.pop_back();
             ++work_;
@@ -228,7 +235,7 @@ private:
     }
 
     bool make_nodes(std::size_t job, std::uint32_t begin, std::size_t cap, bool deterministic) {
-        known_.clear();
+        known_ = {};  // clear() would walk the buckets of the largest job for every small one
         pending_.clear();
         const std::size_t first = out_.nodes.size();
         Subset start{begin};
@@ -277,7 +284,10 @@ private:
     }
 
     std::vector<ByteEdge> separate(std::vector<ByteEdge> edges) {
-        for (ByteEdge& edge : edges) edge.target = node_of_one(edge.target);
+        for (ByteEdge& edge : edges) {
+            if (is_spent()) break;
+            edge.target = node_of_one(edge.target);
+        }
         return edges;
     }
 
@@ -293,7 +303,7 @@ private:
         std::vector<ByteEdge> out;
         std::vector<ByteEdge> active;
         std::size_t next_edge = 0;
-        for (std::size_t byte = 0; byte < 256;) {
+        for (std::size_t byte = 0; byte < 256 && !is_spent();) {
             std::size_t end = byte + 1;
             while (end < 256 && !cuts[end]) ++end;
             std::erase_if(active, [&](const ByteEdge& edge) { return edge.last < byte; });
@@ -301,6 +311,7 @@ private:
             if (!active.empty()) {
                 Subset subset;
                 for (const ByteEdge& edge : active) subset.push_back(edge.target);
+                work_ += active.size();
                 close(subset);
                 const NodeId target = node_of(std::move(subset));
                 if (!out.empty() && out.back().target == target && out.back().last + std::size_t{1} == byte) {
@@ -319,7 +330,7 @@ private:
             return std::tuple(a.symbol(), a.target) < std::tuple(b.symbol(), b.target);
         });
         std::vector<CallEdge> out;
-        for (std::size_t i = 0; i < calls.size();) {
+        for (std::size_t i = 0; i < calls.size() && !is_spent();) {
             Subset targets;
             const Draft::Call& call = calls[i];
             do {
@@ -373,7 +384,7 @@ private:
     std::vector<NodeId> starts_;  // by job
     Draft draft_;
     std::uint32_t draft_end_ = 0;
-    std::map<Subset, NodeId> known_;
+    std::unordered_map<Subset, NodeId, SubsetHash> known_;
     std::vector<Pending> pending_;
     std::vector<std::uint32_t> marks_;
     std::uint32_t stamp_ = 0;
