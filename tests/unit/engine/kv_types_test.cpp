@@ -47,7 +47,7 @@ TEST_P(KvTypes, AreNearTheHalvesAndNotEqualToThem) {
         size += std::pow(static_cast<double>(logits[0][i]), 2);
     }
     EXPECT_GT(difference, 0);
-    EXPECT_LT(std::sqrt(difference / size), GetParam() == KvType::Q8 ? 0.02 : 0.2);
+    EXPECT_LT(std::sqrt(difference / size), GetParam() == KvType::Q8 ? 0.05 : 0.3);
 }
 
 TEST_P(KvTypes, AParkedSequenceGoesOnTheSame) {
@@ -96,9 +96,13 @@ TEST_P(KvTypes, AnswersThatHadToGiveWaySayTheSame) {
     std::vector<HeardChoice> alone;
     const auto request = [](std::uint32_t i) { return make_request(make_prompt(60 + i, i + 1), 100, drawing(i)); };
     for (std::uint32_t i = 0; i < 4; ++i) alone.push_back(answer_alone(engine, request(i)));
-    Scheduler scheduler(engine, {});
+    StepGate gate;
+    Scheduler scheduler(engine, {}, [&](const StepReport&) { gate.pass(); });
     std::vector<Submitted> submitted;
-    for (std::uint32_t i = 0; i < 4; ++i) submitted.push_back(submit(scheduler, request(i)));
+    submitted.push_back(submit(scheduler, request(0)));
+    gate.stop_after(1);
+    for (std::uint32_t i = 1; i < 4; ++i) submitted.push_back(submit(scheduler, request(i)));
+    gate.open();
     for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(submitted[i].sink->wait_one().tokens, alone[i].tokens) << i;
     EXPECT_GT(scheduler.stats().preemptions, 0u);
 }

@@ -54,9 +54,13 @@ struct KnownHash {
     std::uint64_t hash;
 };
 constexpr KnownHash kKnownHashes[] = {
-    {{DType::Q4_0}, 0xcbee029e8bc881f5}, {{DType::Q4_1}, 0x9e2910f24e3ab471}, {{DType::Q8_0}, 0x8a4e1cc8cb2f7faf},
-    {{DType::Q4_K}, 0x28e0d1525facbde0}, {{DType::Q6_K}, 0x4a2e51fb5845c3e6}, {{DType::Q8_0, KvType::Q8}, 0},
-    {{DType::Q8_0, KvType::Q4}, 0},
+    {{DType::Q4_0}, 0xcbee029e8bc881f5},
+    {{DType::Q4_1}, 0x9e2910f24e3ab471},
+    {{DType::Q8_0}, 0x8a4e1cc8cb2f7faf},
+    {{DType::Q4_K}, 0x28e0d1525facbde0},
+    {{DType::Q6_K}, 0x4a2e51fb5845c3e6},
+    {{DType::Q8_0, KvType::Q8}, 0x98be026d6c980604},
+    {{DType::Q8_0, KvType::Q4}, 0xc4e62788228199ed},
 };
 
 TEST_P(SameAnswer, OnEveryMachine) {
