@@ -91,9 +91,10 @@ struct AttentionSpace {
 };
 
 // One KV head with its query heads: `tokens` of them at the end of kPositions.
-double measure_attention(const Kernels& kernels, ThreadPool& pool, const AttentionShape& shape, std::size_t tokens) {
+double measure_attention(const Kernels& kernels, ThreadPool& pool, const AttentionShape& shape, KvType kv_type,
+                         std::size_t tokens) {
     const std::size_t group = shape.heads / std::max<std::size_t>(shape.kv_heads, 1);
-    const KvLayout layout{1, 1, shape.head_dim};
+    const KvLayout layout{1, 1, shape.head_dim, kv_type};
     if (group == 0 || shape.head_dim == 0 || shape.head_dim > kMaxHeadDim) return 0;
     std::vector<AttentionSpace> spaces(pool.size());
     for (AttentionSpace& space : spaces) {
@@ -116,7 +117,8 @@ double measure_attention(const Kernels& kernels, ThreadPool& pool, const Attenti
                                .value_offset = layout.value_offset(0, 0),
                                .first = 0,
                                .last = kPositions - 1,
-                               .scale = 1.0f});
+                               .scale = 1.0f,
+                               .kv_type = kv_type});
         } else {
             kernels.attention_tile({.query = space.query.data(),
                                     .query_stride = group * shape.head_dim,
@@ -132,7 +134,8 @@ double measure_attention(const Kernels& kernels, ThreadPool& pool, const Attenti
                                     .value_offset = layout.value_offset(0, 0),
                                     .position = kPositions - tokens,
                                     .window = 0,
-                                    .scale = 1.0f});
+                                    .scale = 1.0f,
+                                    .kv_type = kv_type});
         }
     });
     return calls * static_cast<double>(2 * tokens * group * shape.head_dim * kPositions);
@@ -148,15 +151,15 @@ const MatmulSpeed* KernelSpeed::find(DType type) const {
 }
 
 KernelSpeed measure_kernels(const Kernels& kernels, ThreadPool& pool, std::span<const DType> types,
-                            const AttentionShape& attention) {
+                            const AttentionShape& attention, KvType kv_type) {
     KernelSpeed speed;
     for (const DType type : types) {
         speed.matmul.push_back({.type = type,
                                 .one_token = measure_matmul(kernels, pool, type, 1),
                                 .many_tokens = measure_matmul(kernels, pool, type, kTokens)});
     }
-    speed.attention_one_token = measure_attention(kernels, pool, attention, 1);
-    speed.attention_many_tokens = measure_attention(kernels, pool, attention, kTokens);
+    speed.attention_one_token = measure_attention(kernels, pool, attention, kv_type, 1);
+    speed.attention_many_tokens = measure_attention(kernels, pool, attention, kv_type, kTokens);
     return speed;
 }
 

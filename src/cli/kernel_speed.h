@@ -28,6 +28,6 @@ struct KernelSpeed {
 };
 
 KernelSpeed measure_kernels(const Kernels& kernels, ThreadPool& pool, std::span<const DType> types,
-                            const AttentionShape& attention);
+                            const AttentionShape& attention, KvType kv_type = KvType::F16);
 
 }  // namespace hearth

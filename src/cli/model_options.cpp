@@ -43,6 +43,12 @@ Result<std::size_t> threads_option(const Arguments& arguments, const Environment
     return static_cast<std::size_t>(TRY(parse_whole("HEARTH_CPU_THREADS", environment.cpu_threads, 1, kThreadLimit)));
 }
 
+// The command line has let only these through.
+KvType kv_option(const Arguments& arguments) {
+    const std::string name = arguments.text("kv").value_or("f16");
+    return name == "q8" ? KvType::Q8 : name == "q4" ? KvType::Q4 : KvType::F16;
+}
+
 Result<EngineOptions> engine_options(const Arguments& arguments, const Environment& environment) {
     EngineOptions options;
     options.threads = TRY(threads_option(arguments, environment));
@@ -51,6 +57,7 @@ Result<EngineOptions> engine_options(const Arguments& arguments, const Environme
     if (arguments.flag("eager")) options.execution = Execution::Eager;
     options.pack = pack_mode(arguments.text("pack").value_or("auto"));
     options.prefill = TRY(parse_prefill(arguments.text("prefill").value_or("exact")));
+    options.kv_type = kv_option(arguments);
     options.pack_folder = environment.packs_folder();
     return options;
 }

@@ -48,6 +48,15 @@ void advise(const ModelLoad& load, MemoryPlan& plan) {
             plan.advice.push_back("a context of " + std::to_string(context - kKvBlockTokens) + " fits: --ctx " +
                                   std::to_string(context - kKvBlockTokens));
         }
+        for (const KvType type : {KvType::Q8, KvType::Q4}) {
+            const std::uint64_t smaller = load.info.kv_layout(type).block_bytes() / kKvBlockTokens;
+            const std::uint64_t needed = plan.kv / std::max<std::uint64_t>(load.kv_position_bytes, 1) * smaller;
+            if (smaller == 0 || smaller >= load.kv_position_bytes || fixed + needed > plan.available) continue;
+            const std::string name(kv_type_name(type));
+            plan.advice.push_back("as " + name + " the KV cache is " + format_bytes(needed) + " and all fits: --kv " +
+                                  name);
+            break;
+        }
         if (plan.sequences > 1) plan.advice.push_back("fewer sequences at a time need less KV cache: --batch");
     }
     const double bits_now =
@@ -75,7 +84,7 @@ std::uint64_t ModelLoad::weight_bytes() const {
     return bytes;
 }
 
-Result<ModelLoad> read_model_load(const GgufFile& file, const Kernels& kernels, std::size_t context) {
+Result<ModelLoad> read_model_load(const GgufFile& file, const Kernels& kernels, std::size_t context, KvType kv_type) {
     ModelLoad load;
     Arena arena;
     Graph graph(arena);
@@ -85,7 +94,8 @@ Result<ModelLoad> read_model_load(const GgufFile& file, const Kernels& kernels, 
     load.file_bytes = file.file_bytes();
     for (const GgufTensor& tensor : file.tensors()) load.parameters += tensor.view.shape.elements();
     load.activation_bytes = arena.ephemeral_bytes();
-    load.kv_position_bytes = load.info.kv_layout().block_bytes() / kKvBlockTokens;
+    load.kv_type = kv_type;
+    load.kv_position_bytes = load.info.kv_layout(kv_type).block_bytes() / kKvBlockTokens;
     const PackedSize packed = PackedWeights::planned_size(plan, kernels);
     load.packed_bytes = packed.packed_bytes;
     load.replaced_bytes = packed.source_bytes;
@@ -145,7 +155,7 @@ double predict_step(const ModelLoad& load, const MeasuredSpeed& speed, std::size
         const std::size_t seen = shape.window == 0 ? depth + 1 : std::min(depth + 1, shape.window);
         const double positions = count * static_cast<double>(seen);
         const double kv_bytes_read =
-            positions * static_cast<double>(2 * shape.kv_heads * shape.head_dim * sizeof(Half));
+            positions * static_cast<double>(2 * shape.kv_heads * kv_row_bytes(load.kv_type, shape.head_dim));
         const double multiplies = positions * static_cast<double>(2 * shape.heads * shape.head_dim);
         total += std::max(seconds(kv_bytes_read, speed.read_bytes_per_second * kPlanShares.kv),
                           seconds(multiplies, speed.kernels.attention_one_token * kPlanShares.compute));

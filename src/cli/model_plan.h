@@ -31,6 +31,7 @@ struct ModelLoad {
     std::uint64_t packed_bytes = 0;    // the copy in the kernels' order; 0: nothing is packed
     std::uint64_t replaced_bytes = 0;  // of the file, which that copy stands for
     std::uint64_t activation_bytes = 0;
+    KvType kv_type = KvType::F16;
     std::uint64_t kv_position_bytes = 0;    // of one position in all layers
     std::vector<WeightLoad> weights;        // by type
     std::vector<AttentionShape> attention;  // one a layer
@@ -44,7 +45,8 @@ struct PlanRequest {
 };
 
 // Loads no weights.
-Result<ModelLoad> read_model_load(const GgufFile& file, const Kernels& kernels, std::size_t context);
+Result<ModelLoad> read_model_load(const GgufFile& file, const Kernels& kernels, std::size_t context,
+                                  KvType kv_type = KvType::F16);
 
 struct MemoryPlan {
     std::size_t context = 0;

@@ -167,13 +167,15 @@ constexpr Option kOptions[] = {{.name = "file",
                                kIsaOption,
                                kPackOption,
                                kPrefillOption,
+                               kKvOption,
                                {.name = "compare-exact",
-                                .help = "Predict with exact prompts as well, and tell how far the two are apart: the "
-                                        "mean Kullback-Leibler divergence."},
+                                .help = "Predict with exact prompts and an f16 KV cache as well, and tell how far the "
+                                        "two are apart: the mean Kullback-Leibler divergence."},
                                kEagerOption};
 constexpr Example kExamples[] = {
     {"hearth perplexity smollm2-135m -f wiki.test.raw", "The figure other engines quote for this text."},
-    {"hearth perplexity model.gguf -f text.txt --chunks 10 --json", "A quick estimate, for programs."}};
+    {"hearth perplexity model.gguf -f text.txt --chunks 10 --json", "A quick estimate, for programs."},
+    {"hearth perplexity model.gguf -f text.txt --kv q8 --compare-exact", "What a smaller KV cache costs."}};
 
 struct Measured {
     PerplexitySum sum = {};
@@ -198,6 +200,7 @@ void report(const Measured& m, const Engine& engine, bool as_json, Console& cons
                             {"seconds", m.seconds},
                             {"tok_s", m.tokens_per_second()},
                             {"threads", static_cast<std::uint64_t>(engine.threads())},
+                            {"kv", kv_type_name(engine.kv_layout().type)},
                             {"isa", engine.isa()}};
         if (m.exact) {
             object.emplace_back("exact_perplexity", m.exact->sum.perplexity());
@@ -242,6 +245,7 @@ Status run_perplexity(const Arguments& arguments, Session& session) {
     std::shared_ptr<Engine> exact;
     if (arguments.flag("compare-exact")) {
         options.prefill = Prefill::Exact;
+        options.kv_type = KvType::F16;
         exact = TRY(load_engine(path, options, console));
         measured.exact = PerplexityBaseline{.engine = exact.get()};
     }

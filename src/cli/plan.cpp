@@ -36,11 +36,12 @@ constexpr Option kOptions[] = {{.name = "context",
                                 .value_name = "N",
                                 .help = "Sequences that decode together, each with a context of its own.",
                                 .default_text = "1"},
+                               kKvOption,
                                kThreadsOption,
                                kIsaOption};
 constexpr Example kExamples[] = {
     {"hearth plan smollm2-135m", "Memory by part, and the speed to expect at several depths."},
-    {"hearth plan model.gguf --context 32768", "Whether a long context fits, and what it costs."},
+    {"hearth plan model.gguf --context 32768 --kv q8", "Whether a long context fits, and what it costs."},
     {"hearth plan model.gguf --batch 8 --json", "Eight sequences at a time, for programs."}};
 
 struct Forecast {
@@ -101,7 +102,7 @@ Result<FullPlan> make_plan(const Arguments& arguments, Session& session) {
     plan.isa = TRY(CpuBackend::create(isa, pool)).isa();  // an error lists the levels there are
     const Kernels& kernels = *find_kernels(plan.isa);
     const GgufFile file = TRY(GgufFile::open(plan.path));
-    plan.load = TRY(read_model_load(file, kernels, request.context));
+    plan.load = TRY(read_model_load(file, kernels, request.context, kv_option(arguments)));
     if (request.context == 0) request.context = std::min(plan.load.info.trained_context, kDefaultContext);
     plan.memory = plan_memory(plan.load, request, machine.memory.usable_bytes);
 
@@ -109,7 +110,7 @@ Result<FullPlan> make_plan(const Arguments& arguments, Session& session) {
     for (const WeightLoad& weight : plan.load.weights) types.push_back(weight.type);
     plan.speed.read_bytes_per_second = measure_read_bandwidth(pool, bytes_beyond_caches(machine.topology)) * 1e9;
     if (!plan.load.attention.empty()) {
-        plan.speed.kernels = measure_kernels(kernels, pool, types, plan.load.attention.front());
+        plan.speed.kernels = measure_kernels(kernels, pool, types, plan.load.attention.front(), plan.load.kv_type);
     }
     plan.decode = forecast_decode(plan);
     plan.prompt = forecast_prompts(plan);
@@ -186,7 +187,7 @@ std::string plan_text(const FullPlan& plan, const Console& console) {
     sheet.line("memory", "weights", format_bytes(memory.weights), memory.packed != 0 ? "not packed: read by rows" : "");
     if (memory.packed != 0)
         sheet.line("", "packed weights", format_bytes(memory.packed), "in the order of the kernels");
-    sheet.line("", "KV cache, f16", format_bytes(memory.kv),
+    sheet.line("", "KV cache, " + std::string(kv_type_name(plan.load.kv_type)), format_bytes(memory.kv),
                (memory.sequences > 1 ? std::to_string(memory.sequences) + " times " : std::string()) +
                    std::to_string(memory.context) + " positions of " + format_bytes(plan.load.kv_position_bytes));
     sheet.line("", "activations", format_bytes(memory.activations));
@@ -249,34 +250,35 @@ Json plan_json(const FullPlan& plan) {
                                      {"one_token_multiplies_s", speed != nullptr ? speed->one_token : 0.0},
                                      {"many_tokens_multiplies_s", speed != nullptr ? speed->many_tokens : 0.0}});
     }
-    return Json::Object{{"model", Json::Object{{"path", plan.path},
-                                               {"architecture", plan.load.info.architecture},
-                                               {"parameters", plan.load.parameters},
-                                               {"file_bytes", plan.load.file_bytes},
-                                               {"read_bytes_per_token", plan.load.weight_bytes()},
-                                               {"trained_context", std::uint64_t{plan.load.info.trained_context}},
-                                               {"matrices", std::move(types)}}},
-                        {"machine", Json::Object{{"cpu", plan.cpu},
-                                                 {"isa", plan.isa},
-                                                 {"threads", std::uint64_t{plan.threads}},
-                                                 {"read_gb_s", plan.speed.read_bytes_per_second / 1e9}}},
-                        {"memory", Json::Object{{"context", std::uint64_t{memory.context}},
-                                                {"sequences", std::uint64_t{memory.sequences}},
-                                                {"weights_bytes", memory.weights},
-                                                {"packed_bytes", memory.packed},
-                                                {"kv_f16_bytes", memory.kv},
-                                                {"activation_bytes", memory.activations},
-                                                {"total_bytes", memory.total()},
-                                                {"available_bytes", memory.available},
-                                                {"fits", memory.fits},
-                                                {"packed_fits", memory.packed_fits},
-                                                {"advice", std::move(advice)}}},
-                        {"decode", forecasts(plan.decode, "depth")},
-                        {"prompt", forecasts(plan.prompt, "tokens")},
-                        {"assumptions", Json::Object{{"bandwidth_share_quantised", kPlanShares.quantised},
-                                                     {"bandwidth_share_floats", kPlanShares.floats},
-                                                     {"bandwidth_share_kv", kPlanShares.kv},
-                                                     {"compute_share", kPlanShares.compute}}}};
+    return Json::Object{
+        {"model", Json::Object{{"path", plan.path},
+                               {"architecture", plan.load.info.architecture},
+                               {"parameters", plan.load.parameters},
+                               {"file_bytes", plan.load.file_bytes},
+                               {"read_bytes_per_token", plan.load.weight_bytes()},
+                               {"trained_context", std::uint64_t{plan.load.info.trained_context}},
+                               {"matrices", std::move(types)}}},
+        {"machine", Json::Object{{"cpu", plan.cpu},
+                                 {"isa", plan.isa},
+                                 {"threads", std::uint64_t{plan.threads}},
+                                 {"read_gb_s", plan.speed.read_bytes_per_second / 1e9}}},
+        {"memory", Json::Object{{"context", std::uint64_t{memory.context}},
+                                {"sequences", std::uint64_t{memory.sequences}},
+                                {"weights_bytes", memory.weights},
+                                {"packed_bytes", memory.packed},
+                                {"kv_" + std::string(kv_type_name(plan.load.kv_type)) + "_bytes", memory.kv},
+                                {"activation_bytes", memory.activations},
+                                {"total_bytes", memory.total()},
+                                {"available_bytes", memory.available},
+                                {"fits", memory.fits},
+                                {"packed_fits", memory.packed_fits},
+                                {"advice", std::move(advice)}}},
+        {"decode", forecasts(plan.decode, "depth")},
+        {"prompt", forecasts(plan.prompt, "tokens")},
+        {"assumptions", Json::Object{{"bandwidth_share_quantised", kPlanShares.quantised},
+                                     {"bandwidth_share_floats", kPlanShares.floats},
+                                     {"bandwidth_share_kv", kPlanShares.kv},
+                                     {"compute_share", kPlanShares.compute}}}};
 }
 
 Status run_plan(const Arguments& arguments, Session& session) {

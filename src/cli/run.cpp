@@ -97,6 +97,7 @@ constexpr Option kOptions[] = {
     kIsaOption,
     kPackOption,
     kPrefillOption,
+    kKvOption,
     {.name = "chunk",
      .kind = ValueKind::Whole,
      .value_name = "N",

@@ -49,6 +49,7 @@ constexpr Option kOptions[] = {
     kIsaOption,
     kPackOption,
     kPrefillOption,
+    kKvOption,
     {.name = "kv-memory",
      .kind = ValueKind::Whole,
      .value_name = "MB",

@@ -133,7 +133,8 @@ std::string describe(const ServedModel& model) {
     const std::size_t positions = engine.kv_block_count() * 64;
     return model.name + ": " + engine.info().architecture + ", " + std::to_string(engine.threads()) + " threads, " +
            std::string(engine.isa()) + " kernels, context " + std::to_string(engine.context()) + " of " +
-           std::to_string(engine.info().trained_context) + ", KV for " + std::to_string(positions) + " tokens" +
+           std::to_string(engine.info().trained_context) + ", " + std::string(kv_type_name(engine.kv_layout().type)) +
+           " KV for " + std::to_string(positions) + " tokens" +
            (engine.chat_template().ok() ? "" : ", no chat template: /v1/completions only") +
            (engine.packed().reason().empty() ? "" : "; " + engine.packed().reason());
 }

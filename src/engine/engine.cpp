@@ -115,22 +115,23 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
     const PlanLimits limits{std::max<std::size_t>(options.batch_rows, 1),
                             std::max<std::size_t>(options.wanted_rows, 1)};
     impl->plan = TRY(Plan::compile(impl->graph, limits));
+    const KvLayout layout = info.kv_layout(options.kv_type);
     std::size_t blocks = options.kv_blocks != 0 ? options.kv_blocks : default_block_count(impl->context);
     if (options.kv_blocks == 0 && options.kv_size == KvSize::FreeMemory) {
         // Weights count twice: as they lie in the file, and packed.
         const std::size_t taken = 2 * impl->file.file_bytes() + impl->arena.ephemeral_bytes();
         const std::size_t left =
             machine.memory.usable_bytes - std::min<std::size_t>(machine.memory.usable_bytes, taken);
-        blocks = serving_block_count(info.kv_layout(), impl->context,
+        blocks = serving_block_count(layout, impl->context,
                                      options.kv_bytes != 0 ? std::min(options.kv_bytes, left) : left / 2);
     }
     // Only one full context counts against the memory: the rest is address space until a fork uses it.
-    const std::size_t kv_bytes = (impl->context / kKvBlockTokens + 1) * info.kv_layout().block_bytes();
+    const std::size_t kv_bytes = (impl->context / kKvBlockTokens + 1) * layout.block_bytes();
     TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, impl->arena.ephemeral_bytes(),
                      machine.memory.usable_bytes));
     TRY(impl->backend->prepare(*impl->plan, pack_options(*impl, options, machine.memory.usable_bytes),
                                options.prefill));
-    impl->tree = TRY(BlockTree::create(*impl->backend, info.kv_layout(), blocks));
+    impl->tree = TRY(BlockTree::create(*impl->backend, layout, blocks));
     impl->hidden_place = find_hidden(*impl->plan);
     impl->reserve_step();
     return std::shared_ptr<Engine>(new Engine(std::move(impl)));
@@ -165,6 +166,9 @@ std::size_t Engine::batch_rows() const {
 }
 std::size_t Engine::wanted_rows() const {
     return impl_->plan->limits().wanted_rows;
+}
+KvLayout Engine::kv_layout() const {
+    return impl_->tree->layout();
 }
 std::size_t Engine::kv_block_count() const {
     return impl_->tree->block_count();

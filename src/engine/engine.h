@@ -38,6 +38,7 @@ struct EngineOptions {
     std::size_t context = 0;       // positions per sequence; 0: the model's, at most 8192
     std::size_t batch_rows = 512;  // rows of one step at most
     std::size_t wanted_rows = 64;  // rows of one step with logits at most
+    KvType kv_type = KvType::F16;  // quantised ones take less memory and change the answers a little
     std::size_t kv_blocks = 0;     // KV blocks of 64 positions in all; 0: as kv_size says
     KvSize kv_size = KvSize::OneContext;
     std::size_t kv_bytes = 0;  // with KvSize::FreeMemory: at most; 0: half of the memory that is left
@@ -88,6 +89,7 @@ public:
     Prefill prefill() const;  // Exact also where Fast was asked for and this level, or eager execution, has none
     std::size_t batch_rows() const;
     std::size_t wanted_rows() const;
+    KvLayout kv_layout() const;  // of a block in memory
     std::size_t kv_block_count() const;
     std::size_t kv_blocks_free() const;
     std::size_t weight_bytes() const;  // read for every decoded token

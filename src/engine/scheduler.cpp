@@ -2,6 +2,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -212,14 +213,57 @@ bool Scheduler::drain(SchedulerClock::time_point deadline) {
 
 void Scheduler::Impl::run() {
     while (take_commands()) {
-        expire();
-        admit();
-        step();
-        embed_some();
-        sweep();
-        publish();
+        try {
+            expire();
+            admit();
+            step();
+            embed_some();
+            sweep();
+            publish();
+        } catch (const std::bad_alloc&) {
+            run_out_of_memory();
+        }
     }
     end_everything();
+}
+
+// An allocation failed somewhere in a round: what was being computed ends with an error, and what is kept for later
+// goes. With nothing running, the one that could not begin.
+void Scheduler::Impl::run_out_of_memory() {
+    const Error error{ErrorCode::OutOfResources, "out of memory"};
+    prefix.clear();
+    bool ended = false;
+    for (const auto& answer : answers) {
+        const bool begun = answer->admitted || std::ranges::any_of(answer->choices, &SchedulerChoice::ended);
+        if (answer->ended || !begun) continue;
+        drop(*answer, error);
+        ended = true;
+    }
+    const auto waiting_answer = std::ranges::find_if(answers, [](const auto& answer) { return !answer->ended; });
+    if (!embeddings.empty() && (embeddings.front()->sequence || (!ended && waiting_answer == answers.end()))) {
+        finish_embedding(error);
+    } else if (!ended && waiting_answer != answers.end()) {
+        drop(**waiting_answer, error);
+    }
+    sweep();
+}
+
+// As finish_answer, whatever the state of its choices. A sink that runs out of memory itself hears no more.
+void Scheduler::Impl::drop(SchedulerAnswer& answer, const Error& error) {
+    try {
+        finish_answer(answer, FinishReason::Failed, error);
+    } catch (const std::bad_alloc&) {
+        answer.failure = error;
+    }
+    for (SchedulerChoice& choice : answer.choices) {
+        choice.ended = true;
+        choice.sequence.reset();
+    }
+    try {
+        finish_if_done(answer);
+    } catch (const std::bad_alloc&) {
+        answer.request.sink.reset();
+    }
 }
 
 // Sleeps when nothing changed in the last round, then takes the inbox. Every command before a step takes effect in it.
@@ -238,7 +282,19 @@ bool Scheduler::Impl::take_commands() {
         if (stopping) return false;
         commands.swap(inbox);
     }
-    for (Command& command : commands) apply(command);
+    for (Command& command : commands) {
+        try {
+            apply(command);
+        } catch (const std::bad_alloc&) {
+            // What was to be taken over is still with the command; what was to be cancelled is among the answers.
+            const Error error{ErrorCode::OutOfResources, "out of memory"};
+            if (command.answer) drop(*command.answer, error);
+            for (const auto& answer : answers) {
+                if (answer->id == command.id && !answer->ended) drop(*answer, error);
+            }
+            if (command.embedding) end_embedding(*command.embedding, error);
+        }
+    }
     commands.clear();
     return true;
 }

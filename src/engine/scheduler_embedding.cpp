@@ -46,16 +46,19 @@ void Scheduler::Impl::embed_some() {
 void Scheduler::Impl::finish_embedding(Result<std::vector<float>> result) {
     const std::unique_ptr<SchedulerEmbedding> job = std::move(embeddings.front());
     embeddings.pop_front();
+    end_embedding(*job, std::move(result));
+}
+
+void Scheduler::Impl::end_embedding(SchedulerEmbedding& job, Result<std::vector<float>> result) {
     moved = true;
-    const bool began = job->sequence.has_value();
-    job->sequence.reset();
+    const bool began = job.sequence.has_value();
+    job.sequence.reset();
     {
         const std::lock_guard lock(mutex);
         if (!began) --waiting;
+        --accepted;
     }
-    job->request.done(std::move(result));
-    const std::lock_guard lock(mutex);
-    --accepted;
+    job.request.done(std::move(result));
 }
 
 }  // namespace hearth

@@ -77,6 +77,8 @@ struct Scheduler::Impl {
     void sweep();
     void publish();
     void end_everything();
+    void run_out_of_memory();
+    void drop(SchedulerAnswer& answer, const Error& error);
 
     // scheduler_admission.cpp: who gets blocks.
     void admit();
@@ -113,6 +115,7 @@ struct Scheduler::Impl {
     // scheduler_embedding.cpp.
     void embed_some();
     void finish_embedding(Result<std::vector<float>> result);
+    void end_embedding(SchedulerEmbedding& job, Result<std::vector<float>> result);
 
     struct BatchRow {
         SchedulerAnswer* answer;

@@ -251,9 +251,9 @@ void Scheduler::Impl::finish_choice(SchedulerAnswer& answer, std::size_t index, 
     answer.request.sink->choice_finished(index, reason, text);
     if (choice.sequence) {
         const bool keep = answer.request.keep;
-        if (choice.holds_blocks()) {
+        if (choice.holds_blocks() && reason != FinishReason::Failed) {
             prefix.insert(answer.request.scope, choice.sequence->chain(), keep ? Tail::Leave : Tail::Keep);
-        } else if (keep) {
+        } else if (keep && choice.sequence->parked()) {
             static_cast<void>(choice.sequence->unpark());  // still parked when there is no room: nothing to keep then
         }
         if (keep && !choice.sequence->parked()) answer.request.sink->kept(index, std::move(*choice.sequence));
@@ -278,10 +278,9 @@ void Scheduler::Impl::finish_if_done(SchedulerAnswer& answer) {
     {
         const std::lock_guard lock(mutex);
         if (!answer.admitted) --waiting;
+        --accepted;
     }
     answer.request.sink->finished(answer.usage, answer.failure);
-    const std::lock_guard lock(mutex);
-    --accepted;
 }
 
 }  // namespace hearth

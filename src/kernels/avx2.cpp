@@ -3,6 +3,7 @@
 #include "kernels/simd_avx2_types.h"
 // After the vocabulary they are written in.
 #include "kernels/simd_float.h"
+#include "kernels/simd_kv.h"
 #include "kernels/simd_matmul.h"
 // After simd_float.h, in this order.
 #include "kernels/simd_attention_tiles.h"

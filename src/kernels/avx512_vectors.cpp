@@ -3,6 +3,7 @@
 #include "kernels/simd_avx512.h"
 // After the vocabulary it is written in.
 #include "kernels/simd_float.h"
+#include "kernels/simd_kv.h"
 // After simd_float.h, in this order.
 #include "kernels/simd_attention_tiles.h"
 // After the tiles.

@@ -2,6 +2,7 @@
 #include "kernels/simd_neon_types.h"
 // After the vocabulary it is written in.
 #include "kernels/simd_float.h"
+#include "kernels/simd_kv.h"
 // After simd_float.h.
 #include "kernels/simd_attention_tiles.h"
 // After the tiles.

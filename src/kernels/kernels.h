@@ -100,7 +100,8 @@ struct FastKernels {
 };
 
 // Attention of one token's query heads that share a KV head, over positions [first, last] of its sequence.
-// K and V are f16, [kKvBlockTokens][head_dim] in each block, found through the block table.
+// K and V are [kKvBlockTokens] rows of a KvType in each block, found through the block table. Quantised rows are
+// widened to f16 block by block, and mean what those halves mean: the rest does not know of them.
 struct AttentionTask {
     const float* query;                // [group][head_dim]
     float* out;                        // [group][head_dim]
@@ -114,6 +115,7 @@ struct AttentionTask {
     std::size_t first;  // first visible position (sliding windows), inclusive
     std::size_t last;   // last visible position, inclusive: the token's own
     float scale;
+    KvType kv_type = KvType::F16;
 };
 
 inline constexpr std::size_t kMaxHeadDim = 512;
@@ -159,6 +161,16 @@ struct AttentionTileTask {
     std::size_t position;  // of the first token
     std::size_t window;    // positions a token sees, its own included; 0: all
     float scale;
+    KvType kv_type = KvType::F16;
+};
+
+// Rows of a quantised KvType, one after another, to f16.
+struct KvWidenTask {
+    KvType type;
+    const std::byte* rows;
+    std::size_t row_count;
+    std::size_t head_dim;
+    Half* out;  // [row_count][head_dim]
 };
 
 using MatmulFn = void (*)(const MatmulTask& task);
@@ -190,7 +202,12 @@ struct Kernels {
     void (*attention)(const AttentionTask& task);
     void (*attention_splits)(const AttentionSplitTask& task);
     void (*attention_merge)(const AttentionMergeTask& task);
-    void (*attention_tile)(const AttentionTileTask& task);  // takes at most 256 KiB of stack
+    void (*attention_tile)(const AttentionTileTask& task);  // takes at most 320 KiB of stack
+    // One row of head_dim values to a quantised KvType. The one of the reference at every level.
+    void (*quantize_kv)(KvType type, const float* x, std::size_t head_dim, std::byte* out);
+    // What attention sees of quantised rows: round_to_f16(scale * q). The product is exact in f32, so it is rounded
+    // once however it is formed.
+    void (*widen_kv)(const KvWidenTask& task);
     // maxima[c]: the largest of x[c * kLogitChunk ...], the last chunk being as long as it is; NaN when one of them is.
     // A zero is +0, so that the order in which zeros are met leaves no trace.
     void (*chunk_maxima)(const float* x, std::size_t n, float* maxima);

@@ -14,8 +14,10 @@ void install_reference_matmul32(Kernels& table);   // weight types in blocks of 
 void install_reference_matmul256(Kernels& table);  // weight types in blocks of 256
 void install_reference_float(Kernels& table);      // float weights, norms, activations, rope
 void install_reference_attention(Kernels& table);
+void install_reference_kv(Kernels& table);  // the quantised KV types
 
 void reference_quantize_q8x32(const float* x, std::size_t n, ActivationBlock32* out);
+void reference_widen_kv(const KvWidenTask& task);
 void reference_quantize_q8x256(const float* x, std::size_t n, ActivationBlock256* out);
 
 }  // namespace hearth

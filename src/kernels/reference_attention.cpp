@@ -15,19 +15,27 @@ struct Split {
     float values[kMaxHeadDim] = {};
 };
 
+// K or V of one position of a block as halves: where they lie, or widened into `space`.
+const Half* halves_of(const AttentionTask& task, const std::byte* rows, std::size_t position, Half* space) {
+    const std::byte* row = rows + position * kv_row_bytes(task.kv_type, task.head_dim);
+    if (task.kv_type == KvType::F16) return reinterpret_cast<const Half*>(row);
+    reference_widen_kv({task.kv_type, row, 1, task.head_dim, space});
+    return space;
+}
+
 void compute_split(const AttentionTask& task, const float* query, std::size_t block, Split& split) {
     const std::size_t begin = block * kKvBlockTokens;
     const std::size_t first = task.first > begin ? task.first - begin : 0;
     const std::size_t last = task.last - begin < kKvBlockTokens ? task.last - begin : kKvBlockTokens - 1;
     const std::byte* base = task.pool + task.block_table[block] * task.block_bytes;
-    const auto* keys = reinterpret_cast<const Half*>(base + task.key_offset);
-    const auto* values = reinterpret_cast<const Half*>(base + task.value_offset);
+    Half space[kMaxHeadDim];
 
     float weights[kKvBlockTokens] = {};
     for (std::size_t i = first; i <= last; ++i) {
+        const Half* key = halves_of(task, base + task.key_offset, i, space);
         float lanes[kLanes] = {};
         for (std::size_t d = 0; d < task.head_dim; ++d) {
-            lanes[d % kLanes] = std::fma(query[d], to_float(keys[i * task.head_dim + d]), lanes[d % kLanes]);
+            lanes[d % kLanes] = std::fma(query[d], to_float(key[d]), lanes[d % kLanes]);
         }
         weights[i] = sum_lanes(lanes) * task.scale;
     }
@@ -41,12 +49,11 @@ void compute_split(const AttentionTask& task, const float* query, std::size_t bl
         lanes[i % kLanes] += weights[i];
     }
     split.sum = sum_lanes(lanes);
-    for (std::size_t d = 0; d < task.head_dim; ++d) {
-        float value = 0.0f;
-        for (std::size_t i = first; i <= last; ++i) {
-            value = std::fma(weights[i], to_float(values[i * task.head_dim + d]), value);
+    for (std::size_t i = first; i <= last; ++i) {
+        const Half* value = halves_of(task, base + task.value_offset, i, space);
+        for (std::size_t d = 0; d < task.head_dim; ++d) {
+            split.values[d] = std::fma(weights[i], to_float(value[d]), split.values[d]);
         }
-        split.values[d] = value;
     }
 }
 
@@ -132,7 +139,8 @@ void attention_tile(const AttentionTileTask& task) {
                    .value_offset = task.value_offset,
                    .first = hidden ? position + 1 - task.window : 0,
                    .last = position,
-                   .scale = task.scale});
+                   .scale = task.scale,
+                   .kv_type = task.kv_type});
     }
 }
 

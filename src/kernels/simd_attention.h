@@ -1,6 +1,6 @@
 // Attention for any vector ISA: one token, some blocks of one token, or a tile of tokens. All are sets of rows, a row
 // being one query head of one token, that go through the KV blocks together: K of a block is converted to f32 once and
-// scored by all rows, then V. Include after simd_attention_tiles.h.
+// scored by all rows, then V. Include after simd_attention_tiles.h and simd_kv.h.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@ namespace hearth {
 
 namespace {
 
+inline constexpr std::size_t kLineBytes = 64;
 inline constexpr std::size_t kRoundRows = 256;  // rows that share a conversion; more go in rounds
 
 // Rows are in the order of their tokens, so the positions they see begin and end ever later.
@@ -33,6 +34,7 @@ struct Workspace {
     alignas(64) float weights[kRoundRows][kKvBlockTokens];      // scores, then exp(score - largest)
     alignas(64) float values[kAttentionRows][kMaxHeadDim];      // weighted values of this block alone
     Softmax split[kRoundRows];                                  // of this block alone
+    alignas(64) std::uint16_t widened[kKvBlockTokens * kMaxHeadDim];  // K or V of a quantised block in f16
 };
 
 // Some rows and one KV block.
@@ -322,11 +324,30 @@ struct Context {
     std::size_t value_offset;
     std::size_t dim;
     float scale;
+    KvType type;
 
+    const std::byte* bytes(std::size_t block, std::size_t offset) const {
+        return pool + block_table[block] * block_bytes + offset;
+    }
     const std::uint16_t* at(std::size_t block, std::size_t offset) const {
-        return reinterpret_cast<const std::uint16_t*>(pool + block_table[block] * block_bytes + offset);
+        return reinterpret_cast<const std::uint16_t*>(bytes(block, offset));
     }
 };
+
+// What is seen of a quantised block's K or V, to work.widened; that of the next block is fetched meanwhile.
+inline void widen_visible(const Context& context, const BlockTask& task, const Rows& rows, std::size_t offset,
+                          std::size_t next, Workspace& work) {
+    const std::size_t row_bytes = kv_row_bytes(context.type, context.dim);
+    const Fours fours = visible_fours(task, rows);
+    const std::byte* from = context.bytes(task.block, offset);
+    const std::byte* fetched = context.bytes(next, offset);
+    for (std::size_t four = fours.first; four < fours.end; four += 4) {
+        for (std::size_t i = 0; i < 4 * row_bytes; i += kLineBytes) {
+            __builtin_prefetch(fetched + four * row_bytes + i, 0, 2);
+        }
+        widen_rows(context.type, from + four * row_bytes, 4, context.dim, work.widened + four * context.dim);
+    }
+}
 
 // Blocks [begin, end), each for the rows that see something of it. Blocks exist up to known_end: the one at end is
 // likely to be asked for next, so it is fetched like the others.
@@ -339,16 +360,19 @@ inline void attend(const Context& context, std::size_t begin, std::size_t end, s
         while (first_row < end_row && rows.last[first_row] / kKvBlockTokens < block) ++first_row;
         if (first_row == end_row) continue;
         const std::size_t next = block + 1 < known_end ? block + 1 : block;
-        const BlockTask task = {.keys = context.at(block, context.key_offset),
-                                .values = context.at(block, context.value_offset),
-                                .next_keys = context.at(next, context.key_offset),
-                                .next_values = context.at(next, context.value_offset),
+        const bool quantised = context.type != KvType::F16;
+        const BlockTask task = {.keys = quantised ? work.widened : context.at(block, context.key_offset),
+                                .values = quantised ? work.widened : context.at(block, context.value_offset),
+                                .next_keys = quantised ? work.widened : context.at(next, context.key_offset),
+                                .next_values = quantised ? work.widened : context.at(next, context.value_offset),
                                 .block = block,
                                 .begin = first_row,
                                 .end = end_row,
                                 .dim = context.dim,
                                 .scale = context.scale};
+        if (quantised) widen_visible(context, task, rows, context.key_offset, next, work);
         compute_weights(task, rows, work);
+        if (quantised) widen_visible(context, task, rows, context.value_offset, next, work);
         apply_weights(task, rows, work);
     }
 }
@@ -361,7 +385,7 @@ inline void divide(float* values, float sum, std::size_t dim) {
 
 inline Context context_of(const AttentionTask& task) {
     return {task.pool,         task.block_table, task.block_bytes, task.key_offset,
-            task.value_offset, task.head_dim,    task.scale};
+            task.value_offset, task.head_dim,    task.scale,       task.kv_type};
 }
 
 // Heads [head, head + rows.count) of one token.
@@ -444,7 +468,7 @@ inline void attention_tile(const AttentionTileTask& task) {
     Rows rows;
     Workspace work;
     const Context context = {task.pool,         task.block_table, task.block_bytes, task.key_offset,
-                             task.value_offset, task.head_dim,    task.scale};
+                             task.value_offset, task.head_dim,    task.scale,       task.kv_type};
     const std::size_t total = task.tokens * task.group;
     for (std::size_t begin = 0; begin < total; begin += kRoundRows) {
         rows.count = total - begin < kRoundRows ? total - begin : kRoundRows;
@@ -469,6 +493,7 @@ inline void install_attention(Kernels& table) {
     table.attention_splits = attention_splits;
     table.attention_merge = attention_merge;
     table.attention_tile = attention_tile;
+    table.widen_kv = widen_kv;
 }
 
 }  // namespace

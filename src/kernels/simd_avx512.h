@@ -114,6 +114,28 @@ inline constexpr std::size_t kWidth = 16;
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
+// Quantised K and V to halves: 32 signed bytes, or 32 nibbles 8 too large, times a scale.
+[[gnu::always_inline]] inline void widen_bytes16(__m128i q, Vec scale, std::uint16_t* out) {
+    v_store_f16(out, v_mul(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q)), scale));
+}
+[[gnu::always_inline]] inline Vec scale_of_half(std::uint16_t scale) {
+    return v_set(_cvtsh_ss(scale));
+}
+[[gnu::always_inline]] inline __m128i load_group16(const void* q) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(q));
+}
+[[gnu::always_inline]] inline void widen_bytes32(const std::int8_t* q, std::uint16_t scale, std::uint16_t* out) {
+    widen_bytes16(load_group16(q), scale_of_half(scale), out);
+    widen_bytes16(load_group16(q + 16), scale_of_half(scale), out + 16);
+}
+[[gnu::always_inline]] inline void widen_nibbles32(const std::uint8_t* q, std::uint16_t scale, std::uint16_t* out) {
+    const __m128i bytes = load_group16(q);
+    const __m128i mask = _mm_set1_epi8(15);
+    const __m128i offset = _mm_set1_epi8(8);
+    widen_bytes16(_mm_sub_epi8(_mm_and_si128(bytes, mask), offset), scale_of_half(scale), out);
+    widen_bytes16(_mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(bytes, 4), mask), offset), scale_of_half(scale), out + 16);
+}
+
 // Attention. Sixteen sums, four keys and a query leave registers to spare.
 
 inline constexpr std::size_t kAttentionRows = 4;  // rows of the largest tile

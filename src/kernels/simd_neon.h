@@ -258,6 +258,36 @@ alignas(16) constexpr float kMinusZeros[4] = {-0.0f, -0.0f, -0.0f, -0.0f};
 }
 #endif
 
+// Quantised K and V to halves: 32 signed bytes, or 32 nibbles 8 too large, times a scale. One multiplication of halves
+// rounds as the exact product in f32 does when it is narrowed.
+#if defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC)
+[[gnu::always_inline]] inline void widen_bytes8(int8x8_t q, std::uint16_t scale, std::uint16_t* out) {
+    const float16x8_t scales = vreinterpretq_f16_u16(vdupq_n_u16(scale));
+    vst1q_u16(out, vreinterpretq_u16_f16(vmulq_f16(vcvtq_f16_s16(vmovl_s8(q)), scales)));
+}
+#else
+[[gnu::always_inline]] inline void widen_bytes8(int8x8_t q, std::uint16_t scale, std::uint16_t* out) {
+    const float32x4_t scales = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(scale)));
+    const int16x8_t wide = vmovl_s8(q);
+    v_store_f16(out, vmulq_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))), scales));
+    v_store_f16(out + 4, vmulq_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(wide))), scales));
+}
+#endif
+[[gnu::always_inline]] inline void widen_bytes16(int8x16_t q, std::uint16_t scale, std::uint16_t* out) {
+    widen_bytes8(vget_low_s8(q), scale, out);
+    widen_bytes8(vget_high_s8(q), scale, out + 8);
+}
+[[gnu::always_inline]] inline void widen_bytes32(const std::int8_t* q, std::uint16_t scale, std::uint16_t* out) {
+    widen_bytes16(vld1q_s8(q), scale, out);
+    widen_bytes16(vld1q_s8(q + 16), scale, out + 16);
+}
+[[gnu::always_inline]] inline void widen_nibbles32(const std::uint8_t* q, std::uint16_t scale, std::uint16_t* out) {
+    const uint8x16_t bytes = vld1q_u8(q);
+    const int8x16_t offset = vdupq_n_s8(8);
+    widen_bytes16(vsubq_s8(vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15))), offset), scale, out);
+    widen_bytes16(vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(bytes, 4)), offset), scale, out + 16);
+}
+
 // Attention. Registers are 32 and an FMA takes four cycles of four pipes: sixteen sums and more keep them busy.
 
 inline constexpr std::size_t kAttentionRows = 4;  // rows of the largest tile

@@ -68,13 +68,13 @@ std::uint32_t PrefixTree::add_node(std::uint32_t parent, std::uint32_t block, st
     node.hash = hash;
     node.touched = tick_;
     node.used = true;
-    if (parent != kNone) nodes_[parent].children.push_back(index);
-    if (block != kNone) {
+    if (block != kNone) {  // before anything that may run out of memory: clear() can then always put things right
         tree_->hold(block);
         ++held_[block];
         ++used_;
-        if (count == kBlock) full_.emplace(hash, index);
     }
+    if (parent != kNone) nodes_[parent].children.push_back(index);
+    if (count == kBlock) full_.emplace(hash, index);
     return index;
 }
 

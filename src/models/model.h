@@ -24,7 +24,7 @@ struct ModelInfo {
     std::size_t vocabulary = 0;
     std::size_t trained_context = 0;  // positions the model was made for
 
-    KvLayout kv_layout() const { return KvLayout{layers, kv_heads, head_dim}; }
+    KvLayout kv_layout(KvType type = KvType::F16) const { return KvLayout{layers, kv_heads, head_dim, type}; }
 };
 
 // What a family is asked for.

@@ -29,6 +29,14 @@ class Plan(CliTest):
         four = self.json("plan", TINY_MODEL, "--context", "128", "--batch", "4", "--threads", "1")["memory"]
         self.assertEqual(four["kv_f16_bytes"], 4 * one["kv_f16_bytes"])
 
+    def test_a_smaller_kv_cache_takes_less(self):
+        words = ("plan", TINY_MODEL, "--context", "128", "--threads", "1")
+        f16 = self.json(*words)["memory"]["kv_f16_bytes"]
+        q8 = self.json(*words, "--kv", "q8")["memory"]["kv_q8_bytes"]
+        q4 = self.json(*words, "--kv", "q4")["memory"]["kv_q4_bytes"]
+        self.assertTrue(q4 < q8 < f16, (q4, q8, f16))
+        self.assertIn("KV cache, q8", self.ok(*words, "--kv", "q8"))
+
     def test_what_does_not_fit_is_said_with_what_would(self):
         words = ("plan", TINY_MODEL, "--context", "16777216", "--batch", "1024", "--threads", "1")
         memory = self.json(*words)["memory"]

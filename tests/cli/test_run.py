@@ -160,6 +160,19 @@ class Prefill(CliTest):
             self.assertEqual(self.fails(2, *words, "--prefill", "quick"), "--prefill: 'quick' is neither exact nor fast")
 
 
+class Kv(CliTest):
+    def test_every_type_answers_and_one_that_is_not_there_is_named(self):
+        words = ("run", TINY_MODEL, "--raw", "word " * 40, "-n", "4", "--temperature", "0")
+        self.assertEqual(self.ok(*words, "--kv", "f16"), self.ok(*words))
+        for kv in ("q8", "q4"):
+            self.assertEqual(self.ok(*words, "--kv", kv), self.ok(*words, "--kv", kv, "--threads", "1", "--isa", "reference"))
+        for words in (("run", TINY_MODEL, "hi"), ("bench", TINY_MODEL), ("plan", TINY_MODEL), ("serve", TINY_MODEL),
+                      ("perplexity", TINY_MODEL, "-f", "-")):
+            line = self.fails(2, *words, "--kv", "q5")
+            self.assertIn("--kv", line)
+            self.assertIn("q5", line)
+
+
 class Perplexity(CliTest):
     def setUp(self):
         super().setUp()
@@ -190,6 +203,16 @@ class Perplexity(CliTest):
         self.assertLess(result["kl_divergence"], 0.1)
         self.assertAlmostEqual(result["perplexity"] / result["exact_perplexity"], 1, delta=0.1)
         self.assertEqual(result["perplexity"], self.json(*words, "--threads", "1")["perplexity"])
+
+    def test_a_smaller_kv_cache_stays_near_f16(self):
+        words = ("perplexity", TINY_MODEL, "-f", self.text, "--ctx", "128", "--chunks", "2", "--compare-exact")
+        q8 = self.json(*words, "--kv", "q8")
+        q4 = self.json(*words, "--kv", "q4")
+        self.assertEqual((q8["kv"], q4["kv"]), ("q8", "q4"))
+        self.assertEqual(q8["exact_perplexity"], self.json(*words)["perplexity"])
+        self.assertGreater(q8["kl_divergence"], 0)
+        self.assertLess(q8["kl_divergence"], q4["kl_divergence"])
+        self.assertLess(q4["kl_divergence"], 0.1)
 
     def test_a_text_too_short_gives_both_counts(self):
         self.text.write_text("x" * 100)

@@ -30,7 +30,13 @@ void store_kv(const OperationContext& context, const Node& node, const Operands&
     std::byte* block = inputs.kv_pool + table[position / kKvBlockTokens] * layout.block_bytes();
     const std::size_t inside = position % kKvBlockTokens * layout.position_bytes();
     const auto store = [&](const Operand& x, std::size_t column, std::size_t offset) {
-        context.kernels.to_f16(x.row(row) + column, layout.head_dim, reinterpret_cast<Half*>(block + offset + inside));
+        const float* values = x.row(row) + column;
+        std::byte* out = block + offset + inside;
+        if (layout.type == KvType::F16) {
+            context.kernels.to_f16(values, layout.head_dim, reinterpret_cast<Half*>(out));
+        } else {
+            context.kernels.quantize_kv(layout.type, values, layout.head_dim, out);
+        }
     };
     for (std::size_t column = columns.first; column < columns.first + columns.count; column += layout.head_dim) {
         const std::size_t head = column / layout.head_dim;
@@ -121,6 +127,7 @@ AttentionTask attention_task(const Node& node, const Operands& operands, const S
         .first = hidden,
         .last = position,
         .scale = shape.scale,
+        .kv_type = layout.type,
     };
 }
 
@@ -143,6 +150,7 @@ AttentionTileTask attention_tile_task(const Node& node, const Operands& operands
         .position = first.last,
         .window = node.attention.window,
         .scale = first.scale,
+        .kv_type = first.kv_type,
     };
 }
 

@@ -18,6 +18,7 @@ std::string make_fingerprint(const Engine& engine, const std::string& version) {
     std::string text = version + "|" + engine.info().architecture + "|" + std::string(engine.isa()) + "|" +
                        (engine.prefill() == Prefill::Fast ? "fast" : "exact") + "|" +
                        std::to_string(engine.file().file_bytes());
+    if (engine.kv_layout().type != KvType::F16) text += "|" + std::string(kv_type_name(engine.kv_layout().type));
     for (const GgufTensor& tensor : engine.file().tensors()) text += "|" + std::string(tensor.name);
     const std::uint64_t hash = hash_bytes(std::as_bytes(std::span(text.data(), text.size())));
     char digits[24];

@@ -137,6 +137,8 @@ TEST(ReadModelLoad, CountsWhatTheFileHolds) {
     // K and V of every layer, two bytes an element.
     EXPECT_EQ(load.kv_position_bytes,
               options.layers * 2 * options.kv_heads * (options.dim / options.heads) * sizeof(std::uint16_t));
+    // 34 bytes for 32 elements.
+    EXPECT_EQ(read_model_load(file, kernels, 0, KvType::Q8)->kv_position_bytes * 64, load.kv_position_bytes * 34);
     std::uint64_t multiplies = 0;
     for (const WeightLoad& weight : load.weights) multiplies += weight.multiplies;
     const std::size_t kv_dim = options.kv_heads * (options.dim / options.heads);

@@ -5,29 +5,32 @@
 #include <cstdlib>
 #include <new>
 
-#include "engine/scheduler.h"
-#include "engine_support.h"
+#include "scheduler_support.h"
 
 namespace {
 std::atomic<std::size_t> allocations{0};
-}
+thread_local bool out_of_memory = false;  // the next allocation of this thread fails
+}  // namespace
 
-void* operator new(std::size_t size) {
+// Not inlined: GCC warns of a pair of which it sees only one half.
+[[gnu::noinline]] void* operator new(std::size_t size) {
     allocations.fetch_add(1, std::memory_order_relaxed);
-    if (void* memory = std::malloc(size)) return memory;
+    void* memory = out_of_memory ? nullptr : std::malloc(size);
+    out_of_memory = false;
+    if (memory != nullptr) return memory;
     throw std::bad_alloc();
 }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
     allocations.fetch_add(1, std::memory_order_relaxed);
     return std::malloc(size);
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
     std::free(memory);
 }
-void operator delete(void* memory, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
     std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
     std::free(memory);
 }
 
@@ -36,8 +39,20 @@ namespace {
 
 using namespace test;
 
-TEST(Allocations, ADecodedTokenAllocatesNothing) {
-    const std::shared_ptr<Engine> engine = load_engine(write_tiny_model("allocations"), {.threads = 2});
+class QuietSink : public AnswerSink {
+public:
+    void token(const TokenEvent& event) override { bytes += event.text.size(); }
+    void choice_finished(std::size_t, FinishReason, std::string_view) override {}
+    void finished(const Usage&, const std::optional<Error>& error) override { failed = error.has_value(); }
+    std::size_t bytes = 0;
+    bool failed = false;
+};
+
+class Allocations : public ::testing::TestWithParam<KvType> {};
+
+TEST_P(Allocations, ADecodedTokenAllocatesNothing) {
+    const std::shared_ptr<Engine> engine =
+        load_engine(write_tiny_model("allocations"), {.threads = 2, .kv_type = GetParam()});
     SamplingOptions options;
     options.repetition_penalty = 1.1f;
     options.top_k = 0;
@@ -54,16 +69,67 @@ TEST(Allocations, ADecodedTokenAllocatesNothing) {
     EXPECT_EQ(run.tokens.size(), 201u);
 }
 
-class QuietSink : public AnswerSink {
+INSTANTIATE_TEST_SUITE_P(Kv, Allocations, ::testing::Values(KvType::F16, KvType::Q8, KvType::Q4),
+                         [](const auto& type) { return std::string(kv_type_name(type.param)); });
+
+// Runs out of memory at one of its tokens, and once more when it is told of the failure.
+class StarvedSink : public AnswerSink {
 public:
-    void token(const TokenEvent& event) override { bytes += event.text.size(); }
-    void choice_finished(std::size_t, FinishReason, std::string_view) override {}
-    void finished(const Usage&, const std::optional<Error>& error) override { failed = error.has_value(); }
-    std::size_t bytes = 0;
-    bool failed = false;
+    explicit StarvedSink(std::size_t at) : at_(at) {}
+    void token(const TokenEvent&) override {
+        if (++tokens_ == at_) starve();
+    }
+    void choice_finished(std::size_t, FinishReason reason, std::string_view) override {
+        if (reason == FinishReason::Failed) starve();
+    }
+    void finished(const Usage&, const std::optional<Error>& error) override {
+        code = error ? error->code : ErrorCode::Failed;
+        ++ends;
+        ends.notify_all();
+    }
+    std::optional<ErrorCode> code;
+    std::atomic<std::size_t> ends{0};
+
+private:
+    static void starve() {
+        out_of_memory = true;
+        ::operator delete(::operator new(1));  // a call, which no compiler may leave out
+    }
+    std::size_t at_;
+    std::size_t tokens_ = 0;
 };
 
-TEST(Allocations, AStepOfManyAnswersAllocatesNothing) {
+TEST(OutOfMemory, EndsTheAnswersBeingComputedAndNotTheProcess) {
+    const std::shared_ptr<Engine> engine =
+        load_engine(write_tiny_model("out_of_memory"), {.threads = 2, .context = 512, .kv_blocks = 60});
+    const std::size_t blocks = engine->kv_blocks_free();
+    {
+        Scheduler scheduler(engine, {});
+        const auto request = [&](const std::shared_ptr<AnswerSink>& sink, std::size_t tokens) {
+            AnswerRequest made;
+            made.prompt = make_prompt(100);
+            made.sampling = greedy();
+            made.max_tokens = tokens;
+            made.ignore_end = true;
+            made.sink = sink;
+            ASSERT_TRUE(scheduler.submit(std::move(made)).ok());
+        };
+        const auto starved = std::make_shared<StarvedSink>(30);
+        const auto later = std::make_shared<ListeningSink>();
+        request(std::make_shared<QuietSink>(), 10);  // leaves something in the prefix tree
+        request(starved, 100);
+        starved->ends.wait(0);
+        request(later, 20);
+        EXPECT_EQ(later->wait_one().tokens.size(), 20u);
+        EXPECT_FALSE(later->error().has_value());
+        ASSERT_TRUE(scheduler.drain(SchedulerClock::now() + std::chrono::seconds(60)));
+        EXPECT_EQ(starved->ends, 1u);
+        EXPECT_EQ(starved->code, ErrorCode::OutOfResources);
+    }
+    EXPECT_EQ(engine->kv_blocks_free(), blocks);
+}
+
+TEST(StepAllocations, AStepOfManyAnswersAllocatesNothing) {
     const std::shared_ptr<Engine> engine =
         load_engine(write_tiny_model("step_allocations"), {.threads = 2, .kv_blocks = 200});
     std::size_t steps = 0;

@@ -14,12 +14,27 @@ using namespace test;
 constexpr std::size_t kTokens = 256;
 constexpr std::size_t kPromptLength = 150;
 
-class SameAnswer : public ::testing::TestWithParam<DType> {
-protected:
-    std::string model_ = write_tiny_model("same_" + std::string(traits(GetParam()).name), {.type = GetParam()});
+// The type of the matrices, and of the KV cache.
+struct Types {
+    DType weights;
+    KvType kv = KvType::F16;
+};
 
+std::string name_of(const Types& types) {
+    return std::string(traits(types.weights).name) +
+           (types.kv == KvType::F16 ? "" : "_kv_" + std::string(kv_type_name(types.kv)));
+}
+
+class SameAnswer : public ::testing::TestWithParam<Types> {
+protected:
+    std::string model_ = write_tiny_model("same_" + name_of(GetParam()), {.type = GetParam().weights});
+
+    std::shared_ptr<Engine> load(EngineOptions options) {
+        options.kv_type = GetParam().kv;
+        return load_engine(model_, options);
+    }
     Generation run_with(const EngineOptions& options, std::size_t chunk = 0) {
-        const std::shared_ptr<Engine> engine = load_engine(model_, options);
+        const std::shared_ptr<Engine> engine = load(options);
         Sequence sequence(engine, greedy());
         EXPECT_TRUE(sequence.append(make_prompt(kPromptLength)).ok());
         return generate(*engine, sequence, kTokens, chunk);
@@ -35,17 +50,23 @@ private:
 
 // Written down once: aarch64 and x86-64, whatever the compiler, must reach the same hash.
 struct KnownHash {
-    DType type;
+    Types types;
     std::uint64_t hash;
 };
 constexpr KnownHash kKnownHashes[] = {
-    {DType::Q4_0, 0xcbee029e8bc881f5}, {DType::Q4_1, 0x9e2910f24e3ab471}, {DType::Q8_0, 0x8a4e1cc8cb2f7faf},
-    {DType::Q4_K, 0x28e0d1525facbde0}, {DType::Q6_K, 0x4a2e51fb5845c3e6},
+    {{DType::Q4_0}, 0xcbee029e8bc881f5},
+    {{DType::Q4_1}, 0x9e2910f24e3ab471},
+    {{DType::Q8_0}, 0x8a4e1cc8cb2f7faf},
+    {{DType::Q4_K}, 0x28e0d1525facbde0},
+    {{DType::Q6_K}, 0x4a2e51fb5845c3e6},
+    {{DType::Q8_0, KvType::Q8}, 0x98be026d6c980604},
+    {{DType::Q8_0, KvType::Q4}, 0xc4e62788228199ed},
 };
 
 TEST_P(SameAnswer, OnEveryMachine) {
     for (const KnownHash& known : kKnownHashes) {
-        EXPECT_TRUE(known.type != GetParam() || known.hash == expected().hash) << std::hex << expected().hash;
+        if (known.types.weights != GetParam().weights || known.types.kv != GetParam().kv) continue;
+        EXPECT_EQ(known.hash, expected().hash) << std::hex << expected().hash;
     }
 }
 
@@ -68,7 +89,7 @@ TEST_P(SameAnswer, OnEveryIsaLevelOfThisCpu) {
 }
 
 TEST_P(SameAnswer, AloneOrInARaggedBatchOfSeven) {
-    const std::shared_ptr<Engine> engine = load_engine(model_, {.threads = 2, .kv_blocks = 200});
+    const std::shared_ptr<Engine> engine = load({.threads = 2, .kv_blocks = 200});
     constexpr std::size_t kSequences = 7;
     const std::size_t lengths[kSequences] = {3, 64, kPromptLength, 1, 65, 200, 17};
     std::vector<Sequence> sequences;
@@ -108,7 +129,7 @@ TEST_P(SameAnswer, AloneOrInARaggedBatchOfSeven) {
 }
 
 TEST_P(SameAnswer, AfterAThousandRandomForksAndRegressions) {
-    const std::shared_ptr<Engine> engine = load_engine(model_, {.threads = 2});
+    const std::shared_ptr<Engine> engine = load({.threads = 2});
     const std::size_t blocks = engine->kv_blocks_free();
     {
         Sequence sequence(engine, greedy());
@@ -167,8 +188,10 @@ TEST_P(SameAnswer, AfterAThousandRandomForksAndRegressions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, SameAnswer,
-                         ::testing::Values(DType::Q4_0, DType::Q4_1, DType::Q8_0, DType::Q4_K, DType::Q6_K),
-                         [](const auto& type) { return std::string(traits(type.param).name); });
+                         ::testing::Values(Types{DType::Q4_0}, Types{DType::Q4_1}, Types{DType::Q8_0},
+                                           Types{DType::Q4_K}, Types{DType::Q6_K}, Types{DType::Q8_0, KvType::Q8},
+                                           Types{DType::Q8_0, KvType::Q4}),
+                         [](const auto& types) { return name_of(types.param); });
 
 }  // namespace
 }  // namespace hearth
