@@ -99,6 +99,7 @@ constexpr Option kOptions[] = {
      .help = "Tokens of context.",
      .default_text = "the model's, at most 8192"},
     kThreadsOption,
+    kThreadsPrefillOption,
     kIsaOption,
     kPackOption,
     kPrefillOption,

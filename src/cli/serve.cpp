@@ -51,6 +51,7 @@ constexpr Option kOptions[] = {
      .help = "Tokens of context of each answer.",
      .default_text = "the model's, at most 8192"},
     kThreadsOption,
+    kThreadsPrefillOption,
     kIsaOption,
     kPackOption,
     kPrefillOption,
