@@ -52,6 +52,7 @@ public:
     Result<double> run(const BenchTest& test) {
         while (sequences_.size() < test.rows()) sequences_.emplace_back(engine_, options_);
         for (std::size_t row = 0; row < test.rows(); ++row) TRY(go_to(sequences_[row], test.depth));
+        const PlacedCaller placed(engine_->pool());
         const double seconds = TRY(test.kind == BenchKind::Prompt ? time_prompt(test) : time_generate(test));
         return static_cast<double>(test.rows() * test.tokens) / std::max(seconds, 1e-9);
     }
@@ -138,6 +139,7 @@ constexpr Option kOptions[] = {{.name = "prompt",
                                 .help = "How often each test is measured, after one run to warm up.",
                                 .default_text = "5"},
                                kThreadsOption,
+                               kThreadsPrefillOption,
                                kIsaOption,
                                kPackOption,
                                kPrefillOption,

@@ -16,6 +16,7 @@ std::string variable(const char* name) {
 Environment read_environment() {
     Environment environment;
     environment.cpu_threads = variable("HEARTH_CPU_THREADS");
+    environment.cpu_pin = variable("HEARTH_CPU_PIN");
     environment.isa = variable("HEARTH_ISA");
     environment.home = variable("HEARTH_HOME");
     if (environment.home.empty()) {

@@ -7,6 +7,7 @@ namespace hearth {
 
 struct Environment {
     std::string cpu_threads;   // HEARTH_CPU_THREADS: default of --threads
+    std::string cpu_pin;       // HEARTH_CPU_PIN: 0 leaves threads free, 1 keeps each on one core
     std::string isa;           // HEARTH_ISA: default of --isa
     std::string home;          // HEARTH_HOME: where models are kept
     std::string hub_endpoint;  // HF_ENDPOINT: the model hub, as the hub's own tools read it

@@ -55,6 +55,7 @@ double Generation::decode_rate() const {
 Result<Generation> generate(Sequence& sequence, std::span<const TokenId> prompt, const GenerateOptions& options,
                             const std::function<bool(std::string_view)>& on_text) {
     Engine& engine = sequence.engine();
+    const PlacedCaller placed(engine.pool());
     const Tokenizer& tokenizer = engine.tokenizer();
     if (prompt.empty()) return Error{ErrorCode::Usage, "the prompt is empty: there is nothing to continue"};
     if (prompt.size() > engine.context()) {

@@ -93,6 +93,7 @@ std::string program_help(const Console& console) {
     out += title("Environment");
     out += list_line("HEARTH_HOME", "where models are kept [default: ${XDG_CACHE_HOME:-~/.cache}/hearth]", 24);
     out += list_line("HEARTH_CPU_THREADS", "default of --threads", 24);
+    out += list_line("HEARTH_CPU_PIN", "1 keeps each thread on one core, 0 on none; else each on its memory node", 24);
     out += list_line("HEARTH_ISA", "default of --isa", 24);
     out += list_line("NO_COLOR", "no colours when set", 24);
     out += list_line("HEARTH_API_KEY", "a key of hearth serve", 24);

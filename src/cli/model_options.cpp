@@ -52,6 +52,11 @@ KvType kv_option(const Arguments& arguments) {
 Result<EngineOptions> engine_options(const Arguments& arguments, const Environment& environment) {
     EngineOptions options;
     options.threads = TRY(threads_option(arguments, environment));
+    options.threads_prefill =
+        static_cast<std::size_t>(TRY(arguments.whole("threads-prefill", 1, kThreadLimit)).value_or(0));
+    const std::optional<Pinning> pinning = parse_pinning(environment.cpu_pin);
+    if (!pinning) return Error{ErrorCode::Usage, "HEARTH_CPU_PIN: '" + environment.cpu_pin + "' is neither 0 nor 1"};
+    options.pinning = *pinning;
     options.isa = arguments.text("isa").value_or(environment.isa);
     options.context = static_cast<std::size_t>(TRY(arguments.whole("ctx", 1, kContextLimit)).value_or(0));
     if (arguments.flag("eager")) options.execution = Execution::Eager;

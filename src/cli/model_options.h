@@ -20,6 +20,11 @@ inline constexpr Option kThreadsOption = {.name = "threads",
                                           .value_name = "N",
                                           .help = "Threads to compute with.",
                                           .default_text = "HEARTH_CPU_THREADS, else what the machine offers"};
+inline constexpr Option kThreadsPrefillOption = {.name = "threads-prefill",
+                                                 .kind = ValueKind::Whole,
+                                                 .value_name = "N",
+                                                 .help = "Threads for prompts, where they should differ.",
+                                                 .default_text = "as --threads"};
 inline constexpr Option kIsaOption = {.name = "isa",
                                       .kind = ValueKind::Text,
                                       .value_name = "LEVEL",
@@ -69,7 +74,7 @@ inline constexpr std::size_t kContextLimit = std::size_t{1} << 24;
 Result<std::size_t> threads_option(const Arguments& arguments, const Environment& environment);
 // --kv.
 KvType kv_option(const Arguments& arguments);
-// --threads, --isa, --ctx, --pack, --prefill, --kv and --eager, those the command has.
+// --threads, --threads-prefill, --isa, --ctx, --pack, --prefill, --kv and --eager, those the command has.
 Result<EngineOptions> engine_options(const Arguments& arguments, const Environment& environment);
 // Loads with a progress bar while weights are packed, and says on standard error when they could not be, and when
 // prompts cannot be fast.

@@ -94,6 +94,7 @@ constexpr Option kOptions[] = {
      .help = "End the answer where TEXT would appear; may be given several times."},
     kContextOption,
     kThreadsOption,
+    kThreadsPrefillOption,
     kIsaOption,
     kPackOption,
     kPrefillOption,

@@ -46,6 +46,7 @@ constexpr Option kOptions[] = {
      .help = "An origin whose web pages may use this server; may be given several times."},
     kContextOption,
     kThreadsOption,
+    kThreadsPrefillOption,
     kIsaOption,
     kPackOption,
     kPrefillOption,

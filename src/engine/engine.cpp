@@ -100,9 +100,16 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
     Result<ChatTemplate> chat_template = load_chat_template(file);
     const Machine machine = detect_machine();
     const std::size_t threads = options.threads != 0 ? options.threads : machine.recommended_threads;
+    const std::size_t prefill_threads = options.threads_prefill != 0 ? options.threads_prefill : threads;
+    const auto places = [&, allowed = allowed_cpus()](std::size_t workers) {
+        return place_workers(machine.topology, allowed, machine.cgroup.cpus, workers, options.pinning);
+    };
 
-    auto impl = std::make_unique<Impl>(std::move(file), std::move(tokenizer), std::move(chat_template), threads);
-    impl->backend = TRY(CpuBackend::create(options.isa, impl->pool));
+    auto impl = std::make_unique<Impl>(std::move(file), std::move(tokenizer), std::move(chat_template), threads,
+                                       places(threads));
+    if (prefill_threads != threads) impl->prefill_pool.emplace(prefill_threads, places(prefill_threads));
+    impl->backend =
+        TRY(CpuBackend::create(options.isa, {&impl->pool, impl->prefill_pool ? &*impl->prefill_pool : &impl->pool}));
     impl->info = TRY(build_model(impl->file, BuildRequest{options.context}, impl->graph));
     const ModelInfo& info = impl->info;
     if (impl->tokenizer.vocabulary_size() != info.vocabulary) {
@@ -154,6 +161,12 @@ std::size_t Engine::context() const {
 }
 std::size_t Engine::threads() const {
     return impl_->pool.size();
+}
+std::size_t Engine::threads_prefill() const {
+    return impl_->prefill_pool ? impl_->prefill_pool->size() : impl_->pool.size();
+}
+const ThreadPool& Engine::pool() const {
+    return impl_->pool;
 }
 std::string_view Engine::isa() const {
     return impl_->backend->isa();

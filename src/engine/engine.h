@@ -33,7 +33,9 @@ enum class KvSize : std::uint8_t {
 };
 
 struct EngineOptions {
-    std::size_t threads = 0;       // 0: what the machine offers (affinity, quota)
+    std::size_t threads = 0;          // 0: what the machine offers (affinity, quota)
+    std::size_t threads_prefill = 0;  // of steps with many rows; 0: as many
+    Pinning pinning = Pinning::Auto;
     std::string isa = {};          // kernel level; empty: the best
     std::size_t context = 0;       // positions per sequence; 0: the model's, at most 8192
     std::size_t batch_rows = 512;  // rows of one step at most
@@ -85,6 +87,8 @@ public:
     const Result<ChatTemplate>& chat_template() const;
     std::size_t context() const;
     std::size_t threads() const;
+    std::size_t threads_prefill() const;
+    const ThreadPool& pool() const;  // of decoding
     std::string_view isa() const;
     Prefill prefill() const;  // Exact also where Fast was asked for and this level, or eager execution, has none
     std::size_t batch_rows() const;

@@ -27,11 +27,11 @@ struct HiddenPlace {
 };
 
 struct Engine::Impl {
-    Impl(GgufFile opened, Tokenizer loaded, Result<ChatTemplate> chat, std::size_t threads)
+    Impl(GgufFile opened, Tokenizer loaded, Result<ChatTemplate> chat, std::size_t threads, WorkerPlaces places)
         : file(std::move(opened)),
           tokenizer(std::move(loaded)),
           chat_template(std::move(chat)),
-          pool(threads),
+          pool(threads, std::move(places)),
           graph(arena),
           sampler_scratch(tokenizer.vocabulary_size()) {}
 
@@ -39,6 +39,7 @@ struct Engine::Impl {
     Tokenizer tokenizer;
     Result<ChatTemplate> chat_template;
     ThreadPool pool;
+    std::optional<ThreadPool> prefill_pool;  // where prompts have another number of threads
     std::optional<CpuBackend> backend;
     Arena arena;
     Graph graph;

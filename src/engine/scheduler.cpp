@@ -36,7 +36,10 @@ Scheduler::Impl::Impl(std::shared_ptr<Engine> shared, const SchedulerOptions& wa
     batch.reserve(engine->batch_rows());
     tree.set_reclaimer([this] { return prefix.evict_one(); });
     publish();
-    thread = std::thread([this] { run(); });
+    thread = std::thread([this] {
+        const PlacedCaller placed(engine->pool());
+        run();
+    });
 }
 
 Scheduler::Scheduler(std::shared_ptr<Engine> engine, const SchedulerOptions& options,

@@ -13,6 +13,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -110,6 +111,9 @@ struct ThreadPool::Impl {
     std::atomic<std::uint32_t> phase_parked{0};                // workers asleep until a phase is complete
     std::atomic<std::uint32_t> caller_parked{0};               // 1 while the caller sleeps until all have left
     std::atomic<bool> running{false};                          // catches nested and concurrent regions
+    std::atomic<std::uint64_t> parks{0};
+    std::atomic<std::uint64_t> wakes{0};
+    WorkerPlaces places;
     bool crowded = false;
     std::vector<std::thread> threads;
 
@@ -150,11 +154,15 @@ void ThreadPool::Impl::do_phase(std::size_t index, std::size_t worker) {
     for (std::size_t part = 0; part < phase.dealt; ++part) take(part);
     if (did == 0) return;
     // Sequentially consistent against phase_parked: either the sleeper sees the last item, or we see the sleeper.
-    if (phase.done.fetch_add(did) + did == phase.items && phase_parked.load() != 0) phase.done.notify_all();
+    if (phase.done.fetch_add(did) + did == phase.items && phase_parked.load() != 0) {
+        wakes.fetch_add(1, std::memory_order_relaxed);
+        phase.done.notify_all();
+    }
 }
 
 void ThreadPool::Impl::wait_for(PhaseState& phase) {
     if (spin_until([&] { return phase.complete(); }, crowded)) return;
+    parks.fetch_add(1, std::memory_order_relaxed);
     phase_parked.fetch_add(1);
     for (std::uint32_t done; (done = phase.done.load()) != phase.items;) phase.done.wait(done);
     phase_parked.fetch_sub(1);
@@ -179,6 +187,7 @@ void ThreadPool::Impl::leave() {
     const std::uint32_t before = gate.fetch_sub(1);
     if ((before & kInsideMask) == 1 && caller_parked.load() == 1) {
         caller_parked.store(0);
+        wakes.fetch_add(1, std::memory_order_relaxed);
         caller_parked.notify_one();
     }
 }
@@ -194,6 +203,7 @@ void ThreadPool::Impl::work(std::size_t worker) {
         };
         if (!spin_until(news, crowded)) {
             // The caller changes the gate, then looks at `parked`; we do it the other way round, so one sees the other.
+            parks.fetch_add(1, std::memory_order_relaxed);
             parked.fetch_add(1);
             while (!news()) gate.wait(state);
             parked.fetch_sub(1);
@@ -210,13 +220,16 @@ void ThreadPool::Impl::work(std::size_t worker) {
 
 void ThreadPool::Impl::open_gate() {
     gate.fetch_add(kGeneration | kOpen);
-    if (parked.load() != 0) gate.notify_all();
+    if (parked.load() == 0) return;
+    wakes.fetch_add(1, std::memory_order_relaxed);
+    gate.notify_all();
 }
 
 void ThreadPool::Impl::close_gate_and_wait() {
     gate.fetch_sub(kOpen);
     const auto empty = [&] { return (gate.load() & kInsideMask) == 0; };
     if (spin_until(empty, crowded)) return;
+    parks.fetch_add(1, std::memory_order_relaxed);
     while (true) {
         caller_parked.store(1);
         if (empty()) break;
@@ -225,7 +238,8 @@ void ThreadPool::Impl::close_gate_and_wait() {
     caller_parked.store(0);
 }
 
-ThreadPool::ThreadPool(std::size_t threads) : impl_(std::make_unique<Impl>()) {
+ThreadPool::ThreadPool(std::size_t threads, WorkerPlaces places) : impl_(std::make_unique<Impl>()) {
+    impl_->places = std::move(places);
     threads = std::clamp<std::size_t>(threads, 1, kMaxThreads);
     const std::size_t cpus = allowed_cpus().size();
     impl_->crowded = cpus != 0 && threads > cpus;
@@ -236,6 +250,7 @@ ThreadPool::ThreadPool(std::size_t threads) : impl_(std::make_unique<Impl>()) {
                 char name[16];  // the kernel's limit, with its zero
                 std::snprintf(name, sizeof(name), "hearth-%u", static_cast<unsigned>(worker));
                 pthread_setname_np(pthread_self(), name);
+                if (worker < impl->places.size()) static_cast<void>(keep_on_cpus(impl->places[worker]));
                 impl->work(worker);
             });
         } catch (const std::system_error&) {
@@ -253,6 +268,21 @@ ThreadPool::~ThreadPool() {
 
 std::size_t ThreadPool::size() const {
     return impl_->threads.size() + 1;
+}
+
+ThreadPool::Sleeps ThreadPool::sleeps() const {
+    return {impl_->parks.load(std::memory_order_relaxed), impl_->wakes.load(std::memory_order_relaxed)};
+}
+
+PlacedCaller::PlacedCaller(const ThreadPool& pool) {
+    const WorkerPlaces& places = pool.impl_->places;
+    if (places.empty()) return;
+    std::vector<unsigned> before = allowed_cpus();
+    if (keep_on_cpus(places.front())) before_ = std::move(before);
+}
+
+PlacedCaller::~PlacedCaller() {
+    static_cast<void>(keep_on_cpus(before_));
 }
 
 void ThreadPool::run(std::size_t count, ItemFn function, void* context) {

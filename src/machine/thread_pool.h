@@ -4,20 +4,34 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <vector>
+
+#include "machine/placement.h"
 
 namespace hearth {
 
 class ThreadPool {
 public:
-    explicit ThreadPool(std::size_t threads);  // at least 1, the caller included
+    // At least one thread, the caller included. Worker i stays on places[i] where there is one and the kernel lets it;
+    // the caller does only within a PlacedCaller.
+    explicit ThreadPool(std::size_t threads, WorkerPlaces places = {});
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
     ~ThreadPool();
 
     std::size_t size() const;
+
+    // System calls made for waiting since the pool began: threads put to sleep, and calls to wake some. Busy regions
+    // make none.
+    struct Sleeps {
+        std::uint64_t parks = 0;
+        std::uint64_t wakes = 0;
+    };
+    Sleeps sleeps() const;
 
     // Calls body(item, worker) for every item in [0, count), each exactly once, and returns when all are done.
     // Items are handed out in ascending order from a shared counter, so uneven cores stay busy.
@@ -49,12 +63,26 @@ public:
     }
 
 private:
+    friend class PlacedCaller;
     using ItemFn = void (*)(void* context, std::size_t item, std::size_t worker);
     using PhaseFn = void (*)(void* context, std::size_t phase, std::size_t first, std::size_t last, std::size_t worker);
     void run(std::size_t count, ItemFn function, void* context);
     void run_phases(std::span<const std::size_t> items, PhaseFn function, void* context);
     struct Impl;
     std::unique_ptr<Impl> impl_;
+};
+
+// While it lives the thread that made it stays where the pool wants its first worker. What the thread starts meanwhile
+// (threads, processes) would inherit that: hence a scope, for loops that only compute.
+class PlacedCaller {
+public:
+    explicit PlacedCaller(const ThreadPool& pool);
+    PlacedCaller(const PlacedCaller&) = delete;
+    PlacedCaller& operator=(const PlacedCaller&) = delete;
+    ~PlacedCaller();
+
+private:
+    std::vector<unsigned> before_;  // empty: nothing was changed
 };
 
 }  // namespace hearth

@@ -69,7 +69,7 @@ class Faults(CliTest):
     def test_values_out_of_range_name_option_and_range(self):
         for option, value in [("--temperature", "nan"), ("--temperature", "-1"), ("--top-p", "0"), ("--top-p", "1.5"),
                               ("--top-k", "-5"), ("--min-p", "2"), ("-n", "0"), ("-n", "x"), ("--threads", "0"),
-                              ("--threads", "100000"), ("--seed", "-1"), ("--repetition-penalty", "0"),
+                              ("--threads", "100000"), ("--threads-prefill", "0"), ("--seed", "-1"), ("--repetition-penalty", "0"),
                               ("--frequency-penalty", "9"), ("--logit-bias", "1"), ("--logit-bias", "x=1"),
                               ("--logit-bias", "1=x"), ("--logit-bias", "1=1000"), ("--ctx", "0")]:
             line = self.fails(2, "run", "m.gguf", "hi", option, value)
@@ -79,6 +79,8 @@ class Faults(CliTest):
     def test_an_environment_variable_out_of_range_is_named(self):
         line = self.fails(2, "run", "m.gguf", "hi", env={"HEARTH_CPU_THREADS": "many"})
         self.assertIn("HEARTH_CPU_THREADS: 'many'", line)
+        line = self.fails(2, "run", "m.gguf", "hi", env={"HEARTH_CPU_PIN": "yes"})
+        self.assertIn("HEARTH_CPU_PIN: 'yes' is neither 0 nor 1", line)
 
     def test_a_line_stays_one_line_whatever_is_in_a_name(self):
         self.assertIn("a?b", self.fails(2, "a\nb"))

@@ -35,21 +35,21 @@ Op main_operation(const Plan& plan, PlanStep step) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(const Kernels& kernels, ThreadPool& pool) : kernels_(&kernels), pool_(&pool) {}
+CpuBackend::CpuBackend(const Kernels& kernels, CpuPools pools) : kernels_(&kernels), pools_(pools) {}
 CpuBackend::CpuBackend(CpuBackend&&) noexcept = default;
 CpuBackend& CpuBackend::operator=(CpuBackend&&) noexcept = default;
 CpuBackend::~CpuBackend() = default;
 
-Result<CpuBackend> CpuBackend::create(std::string_view isa, ThreadPool& pool) {
-    if (const Kernels* kernels = find_kernels(isa)) return CpuBackend(*kernels, pool);
+Result<CpuBackend> CpuBackend::create(std::string_view isa, CpuPools pools) {
+    if (const Kernels* kernels = find_kernels(isa)) return CpuBackend(*kernels, pools);
     std::string levels;
     for (const Kernels& level : supported_kernels()) levels += (levels.empty() ? "" : ", ") + std::string(level.level);
     return Error{ErrorCode::Usage, "this CPU has no kernel level '" + std::string(isa) + "'; it has " + levels};
 }
 
 Status CpuBackend::prepare(const Plan& plan, const PackOptions& options, Prefill prefill) {
-    packed_ = PackedWeights::create(plan, *kernels_, *pool_, options);
-    CpuReplay replay = TRY(CpuReplay::create(make_program(plan, *kernels_, packed_, prefill), *kernels_, *pool_));
+    packed_ = PackedWeights::create(plan, *kernels_, pools_.larger(), options);
+    CpuReplay replay = TRY(CpuReplay::create(make_program(plan, *kernels_, packed_, prefill), *kernels_, pools_));
     replay_ = std::make_unique<CpuReplay>(std::move(replay));
     return {};
 }
@@ -105,7 +105,7 @@ Result<std::vector<float>> CpuBackend::execute_eagerly(const Graph& graph, const
             const ActivationFormat format = traits(weight.type).activation;
             const std::size_t row_bytes = activation_row_bytes(format, operands.input.columns);
             Buffer quantized = TRY(Buffer::create(rows * row_bytes));
-            pool_->for_each(rows, [&](std::size_t row, std::size_t) {
+            pools_.decode->for_each(rows, [&](std::size_t row, std::size_t) {
                 std::byte* activations = quantized.data() + row * row_bytes;
                 if (format == ActivationFormat::F32) {
                     std::memcpy(activations, operands.input.row(row), row_bytes);
@@ -124,12 +124,12 @@ Result<std::vector<float>> CpuBackend::execute_eagerly(const Graph& graph, const
             });
         } else if (node.op == Op::Attend) {
             const std::size_t kv_heads = node.attention.kv_heads;
-            pool_->for_each(rows * kv_heads, [&](std::size_t item, std::size_t) {
+            pools_.decode->for_each(rows * kv_heads, [&](std::size_t item, std::size_t) {
                 kernels_->attention(attention_task(node, operands, inputs, item / kv_heads, item % kv_heads));
             });
         } else {
             const std::size_t columns = node.input ? operands.input.columns : operands.output.columns;
-            pool_->for_each(rows, [&](std::size_t row, std::size_t) {
+            pools_.decode->for_each(rows, [&](std::size_t row, std::size_t) {
                 run_operation(context, node, operands, row, {0, columns});
             });
         }

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/cpu_pools.h"
 #include "backend/cpu/packed_weights.h"
 #include "kernels/kernels.h"
-#include "machine/thread_pool.h"
 
 namespace hearth {
 
@@ -18,13 +18,15 @@ class CpuReplay;
 
 class CpuBackend final : public Backend {
 public:
-    // `pool` must outlive the backend.
-    CpuBackend(const Kernels& kernels, ThreadPool& pool);
+    // The pools must outlive the backend.
+    CpuBackend(const Kernels& kernels, ThreadPool& pool) : CpuBackend(kernels, CpuPools{&pool, &pool}) {}
+    CpuBackend(const Kernels& kernels, CpuPools pools);
     CpuBackend(CpuBackend&&) noexcept;
     CpuBackend& operator=(CpuBackend&&) noexcept;
     ~CpuBackend() override;
     // With the kernels of an ISA level; empty: the best. A level this CPU lacks is an error that lists those it has.
-    static Result<CpuBackend> create(std::string_view isa, ThreadPool& pool);
+    static Result<CpuBackend> create(std::string_view isa, CpuPools pools);
+    static Result<CpuBackend> create(std::string_view isa, ThreadPool& pool) { return create(isa, {&pool, &pool}); }
 
     std::string_view isa() const { return kernels_->level; }
     std::string_view panel_layout() const { return kernels_->panel_layout; }
@@ -46,7 +48,7 @@ public:
 
 private:
     const Kernels* kernels_;
-    ThreadPool* pool_;
+    CpuPools pools_;
     PackedWeights packed_;
     std::unique_ptr<CpuReplay> replay_;
     bool profiling_ = false;

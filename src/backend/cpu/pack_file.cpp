@@ -165,7 +165,7 @@ std::size_t place_jobs(std::span<PackJob> jobs) {
 void pack_matrix(PackJob& job, std::byte* base, ThreadPool& pool,
                  const std::function<void(std::span<const std::byte>)>& release) {
     std::atomic<std::uint64_t> sum{0};
-    pool.for_each(piece_count(job), [&](std::size_t piece, std::size_t) {
+    const auto pack_piece = [&](std::size_t piece) {
         const std::size_t first = piece * panels_per_piece(job);
         const std::size_t last = std::min(first + panels_per_piece(job), job.panels);
         for (std::size_t panel = first; panel < last; ++panel) {
@@ -181,6 +181,12 @@ void pack_matrix(PackJob& job, std::byte* base, ThreadPool& pool,
         const std::size_t first_row = first * job.kernels->rows;
         const std::size_t rows = std::min(last * job.kernels->rows, job.weight.shape.rows()) - first_row;
         release({job.weight.row(first_row), rows * job.weight.row_bytes()});
+    };
+    // As a phase, and not item by item: each worker is dealt the same share of the rows as when it multiplies with
+    // them, and so is the first to touch those pages. On machines of several memory nodes that puts them near it.
+    const std::size_t pieces = piece_count(job);
+    pool.for_each_phase({&pieces, 1}, [&](std::size_t, std::size_t first, std::size_t last, std::size_t) {
+        for (std::size_t piece = first; piece < last; ++piece) pack_piece(piece);
     });
     job.checksum = sum.load();
 }

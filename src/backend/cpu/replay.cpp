@@ -28,8 +28,9 @@ std::size_t token_tile_count(std::size_t tokens) {
 
 }  // namespace
 
-Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, ThreadPool& pool) {
-    CpuReplay replay(std::move(program), kernels, pool);
+Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, CpuPools pools) {
+    CpuReplay replay(std::move(program), kernels, pools);
+    const ThreadPool& pool = pools.larger();
     const std::size_t values = replay.program_.private_bytes;
     const std::size_t each = values + replay.program_.tile_scratch_bytes;
     replay.memory_ = TRY(Reservation::create(std::max<std::size_t>(each * pool.size(), 1)));
@@ -60,6 +61,7 @@ bool CpuReplay::has_fast_steps() const {
 }
 
 void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInputs& inputs) {
+    pool_ = inputs.tokens.size() > kFewTokens ? pools_.prefill : pools_.decode;
     phases_.clear();
     items_.clear();
     find_row_tiles(inputs);

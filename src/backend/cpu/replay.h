@@ -7,15 +7,15 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cpu/cpu_pools.h"
 #include "backend/cpu/program.h"
-#include "machine/thread_pool.h"
 
 namespace hearth {
 
 class CpuReplay {
 public:
     CpuReplay(CpuReplay&&) = default;
-    static Result<CpuReplay> create(CpuProgram program, const Kernels& kernels, ThreadPool& pool);
+    static Result<CpuReplay> create(CpuProgram program, const Kernels& kernels, CpuPools pools);
 
     const Plan& plan() const { return *program_.plan; }
     bool has_fast_steps() const;
@@ -47,8 +47,8 @@ private:
         std::size_t tokens;
     };
 
-    CpuReplay(CpuProgram program, const Kernels& kernels, ThreadPool& pool)
-        : program_(std::move(program)), kernels_(&kernels), pool_(&pool) {}
+    CpuReplay(CpuProgram program, const Kernels& kernels, CpuPools pools)
+        : program_(std::move(program)), kernels_(&kernels), pools_(pools), pool_(pools.decode) {}
     void add_phases(const CpuStep& step, const StepInputs& inputs);
     void run_items(const Phase& phase, std::uint64_t number, const StepInputs& inputs, ColumnRange items,
                    std::size_t worker);
@@ -75,7 +75,8 @@ private:
 
     CpuProgram program_;
     const Kernels* kernels_;
-    ThreadPool* pool_;
+    CpuPools pools_;
+    ThreadPool* pool_;    // of the pass that runs, or ran last
     Reservation memory_;  // of the workers
     std::vector<Worker> workers_;
     std::vector<Phase> phases_;

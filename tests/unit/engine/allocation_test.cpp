@@ -1,10 +1,14 @@
-// A decoded token costs no heap allocation: operator new is counted here, for this whole test binary.
+// A decoded token costs no heap allocation and no system call: operator new is counted here, for this whole test
+// binary.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <vector>
 
+#include "engine/engine_state.h"
 #include "scheduler_support.h"
 
 namespace {
@@ -71,6 +75,43 @@ TEST_P(Allocations, ADecodedTokenAllocatesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Kv, Allocations, ::testing::Values(KvType::F16, KvType::Q8, KvType::Q4),
                          [](const auto& type) { return std::string(kv_type_name(type.param)); });
+
+long voluntary_switches() {
+    rusage usage = {};
+    EXPECT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_nvcsw;
+}
+
+TEST(Sleeps, ADecodedTokenPutsNoThreadToSleep) {
+    if (allowed_cpus().size() < 2) GTEST_SKIP() << "with one CPU two threads can only take turns";
+    const std::shared_ptr<Engine> engine = load_engine(write_tiny_model("sleeps"), {.threads = 2});
+    Sequence sequence(engine, greedy());
+    ASSERT_TRUE(sequence.append(make_prompt(50)).ok());
+    Generation run;
+    decode_one(*engine, sequence, run);
+    const Time start = sequence.mark();
+    // Another program may put a thread aside at any time, and the others then sleep: some token must go through.
+    // Regions that do nothing tell whether the machine lets two threads run at all.
+    ThreadPool& pool = engine->impl().pool;
+    const auto disturbs = [&](const auto& body) {
+        const ThreadPool::Sleeps before = pool.sleeps();
+        const long switches = voluntary_switches();
+        body();
+        const ThreadPool::Sleeps after = pool.sleeps();
+        return after.parks != before.parks || after.wakes != before.wakes || voluntary_switches() != switches;
+    };
+    const std::vector<std::size_t> items(50, 8);
+    const auto nothing = [](std::size_t, std::size_t, std::size_t, std::size_t) {};
+    bool undisturbed = false;
+    int quiet = 0;
+    for (int i = 0; i < 20'000 && !undisturbed; ++i) {
+        quiet += disturbs([&] { pool.for_each_phase(items, nothing); }) ? 0 : 1;
+        undisturbed = !disturbs([&] { ASSERT_TRUE(forward_pending(*engine, sequence).ok()); });
+        ASSERT_TRUE(sequence.regress(start).ok());
+    }
+    if (!undisturbed && quiet < 1000) GTEST_SKIP() << "this machine is too busy for two threads";
+    EXPECT_TRUE(undisturbed);
+}
 
 // Runs out of memory at one of its tokens, and once more when it is told of the failure.
 class StarvedSink : public AnswerSink {

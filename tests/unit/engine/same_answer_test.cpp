@@ -74,6 +74,17 @@ TEST_P(SameAnswer, WithAnyNumberOfThreads) {
     for (const std::size_t threads : {2u, 3u, 4u}) EXPECT_EQ(run_with({.threads = threads}), expected()) << threads;
 }
 
+TEST_P(SameAnswer, WithOtherThreadsForPromptsThanForDecoding) {
+    EXPECT_EQ(run_with({.threads = 1, .threads_prefill = 3}), expected());
+    EXPECT_EQ(run_with({.threads = 3, .threads_prefill = 2}), expected());
+}
+
+TEST_P(SameAnswer, WhetherThreadsAreKeptOnCoresOrNot) {
+    for (const Pinning pinning : {Pinning::Off, Pinning::Core}) {
+        EXPECT_EQ(run_with({.threads = 2, .pinning = pinning}), expected());
+    }
+}
+
 TEST_P(SameAnswer, WithAnyPrefillChunk) {
     for (const std::size_t chunk : {1u, 7u, 64u, 512u}) EXPECT_EQ(run_with({.threads = 2}, chunk), expected()) << chunk;
 }

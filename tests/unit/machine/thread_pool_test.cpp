@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,20 +14,23 @@
 #include <thread>
 #include <vector>
 
+#include "machine/affinity.h"
+
 namespace {
 std::atomic<std::size_t> allocation_count{0};
 }
 
-void* operator new(std::size_t size) {
+// Not inlined: GCC takes one half of a pair for a mistake when it sees only the other.
+[[gnu::noinline]] void* operator new(std::size_t size) {
     allocation_count.fetch_add(1, std::memory_order_relaxed);
     void* memory = std::malloc(size == 0 ? 1 : size);
     if (memory == nullptr) std::abort();
     return memory;
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
     std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
     std::free(memory);
 }
 
@@ -216,6 +220,56 @@ TEST(ThreadPool, AllocatesNothingInPhasesItHasSeenTheNumberOf) {
     const std::size_t before = allocation_count.load();
     pool.for_each_phase(items, nothing);
     EXPECT_EQ(allocation_count.load(), before);
+}
+
+TEST(ThreadPool, MakesNoSystemCallInABusyRegion) {
+    ThreadPool alone(1);
+    alone.for_each_phase(std::vector<std::size_t>(50, 8), [](std::size_t, std::size_t, std::size_t, std::size_t) {});
+    EXPECT_EQ(alone.sleeps().parks + alone.sleeps().wakes, 0U);
+
+    if (allowed_cpus().size() < 2) GTEST_SKIP() << "with one CPU two threads can only take turns";
+    // The first phase brings both together, the second and the last look at the counts. Another program may put one of
+    // the two aside in the middle of an item, and the other then sleeps; on a machine so busy that both find themselves
+    // on one CPU that is the rule. Of those that begin on two CPUs some region must go through.
+    ThreadPool pool(2);
+    std::vector<std::size_t> items(50, 8);
+    items[0] = 2;
+    items[1] = 1;
+    items.back() = 1;
+    std::vector<std::uint64_t> values(8, 1);
+    bool undisturbed = false;
+    int apart = 0;
+    for (int region = 0; region < 20'000 && !undisturbed; ++region) {
+        std::atomic<int> arrived{0};
+        int cpus[2] = {};
+        ThreadPool::Sleeps before;
+        ThreadPool::Sleeps after;
+        pool.for_each_phase(items, [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t) {
+            if (phase == 0) {
+                cpus[first] = sched_getcpu();
+                arrived.fetch_add(1);
+                while (arrived.load() < 2) std::this_thread::yield();
+            } else if (phase == 1) {
+                before = pool.sleeps();
+            } else if (phase + 1 == items.size()) {
+                after = pool.sleeps();
+            } else {
+                for (std::size_t i = first; i < last; ++i) values[i] = values[i] * 3 + 1;
+            }
+        });
+        undisturbed = after.parks == before.parks && after.wakes == before.wakes;
+        apart += cpus[0] != cpus[1] ? 1 : 0;
+    }
+    if (!undisturbed && apart < 1000) GTEST_SKIP() << "this machine is too busy for two threads";
+    EXPECT_TRUE(undisturbed) << apart << " regions on two CPUs";
+}
+
+TEST(ThreadPool, CountsItsSleeps) {
+    ThreadPool pool(2);
+    // The worker finds nothing to do and parks; only then is there somebody to wake.
+    while (pool.sleeps().parks == 0) std::this_thread::yield();
+    EXPECT_EQ(pool.sleeps().wakes, 0U);
+    while (pool.sleeps().wakes == 0) pool.for_each(2, [](std::size_t, std::size_t) {});
 }
 
 TEST(ThreadPool, TreatsZeroThreadsAsOne) {
