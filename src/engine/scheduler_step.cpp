@@ -76,8 +76,8 @@ void Scheduler::Impl::pack() {
     if (!prompts.empty()) pack_prompts(prompt_budget());
 }
 
-// Half goes to the oldest, so that every prompt gets done; the rest to those with the least left, so that as many as can
-// be have their first token soon, and a short one is not held up by a long one.
+// Half goes to the oldest, so that every prompt gets done; the rest to those with the least left, so that as many as
+// can be have their first token soon, and a short one is not held up by a long one.
 void Scheduler::Impl::pack_prompts(std::size_t budget) {
     const auto give = [&](Prompt& prompt, std::size_t most) {
         const std::size_t rows = std::min({budget, most, prompt.choice->sequence->pending() - prompt.rows});
