@@ -185,7 +185,7 @@ bool ExchangeState::send_some() {
     std::string bytes;
     if (!take_some(bytes)) return true;
     in_flight_bytes_ = 0;
-    const std::size_t size = host_->send_now(bytes);
+    const std::size_t size = host_->send_now(bytes, phase_ == Phase::Streaming);
     framed_.assign(bytes, size);
     return framed_.empty() && pending_.empty();
 }

@@ -21,10 +21,9 @@ public:
     // that could not be arranged (no memory).
     virtual bool wake_later() = 0;
     // Sends what the socket takes at once and says how much that was. From any thread, while nothing else is being
-    // sent.
-    virtual std::size_t send_now(std::string_view bytes) = 0;
-    // Few answers are sent by the thread that computes them: waking another one for each token costs more than it
-    // saves.
+    // sent. When more follows soon, the bytes may wait a moment for it.
+    virtual std::size_t send_now(std::string_view bytes, bool more_follows) = 0;
+    // An answer alone is sent by the thread that computes it: waking another for each token costs more than it saves.
     virtual bool sends_directly() const = 0;
 };
 
