@@ -133,6 +133,16 @@ async def load(server: Server, clients: int, requests: int, prompts: Prompts) ->
     return sum(a.tokens for a in answers) / seconds, [a.first_ms for a in answers]
 
 
+def load_again_if_refused(server: Server, clients: int, requests: int, prompts: Prompts) -> tuple[float, list[float]]:
+    """A server may fail over what a model says to random tokens; such a round is said and made again."""
+    for _ in range(5):
+        try:
+            return asyncio.run(load(server, clients, requests, prompts))
+        except RuntimeError as error:
+            print(f"{server.name}: {error}", flush=True)
+    raise SystemExit(f"{server.name} fails again and again")
+
+
 def percentile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
@@ -145,7 +155,7 @@ def measure_load(arguments, servers: list[Server], prompts: Prompts) -> list[dic
         firsts = {s.name: [] for s in servers}
         for round_number in range(arguments.rounds + 1):  # the first one warms up
             for server in servers:
-                rate, first = asyncio.run(load(server, clients, 1 if round_number == 0 else 2, prompts))
+                rate, first = load_again_if_refused(server, clients, 1 if round_number == 0 else 2, prompts)
                 if round_number > 0:
                     rates[server.name].append(rate)
                     firsts[server.name] += first

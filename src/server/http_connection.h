@@ -53,7 +53,7 @@ inline constexpr int kSendBufferBytes = 256 << 10;    // the kernel would let a 
 inline constexpr std::chrono::milliseconds kLinger{
     1'000};  // for the client to read the answer before the socket closes
 inline constexpr std::chrono::milliseconds kAcceptPause{20};
-inline constexpr std::chrono::milliseconds kPushInterval{10};  // between two packets of a stream at least
+inline constexpr std::chrono::milliseconds kPushInterval{16};  // between packets of a stream: a frame of a screen
 
 class Connection;
 
