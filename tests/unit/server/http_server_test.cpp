@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -421,17 +422,25 @@ TEST(HttpServer, APortInUseIsAnErrorThatNamesIt) {
 
 TEST(HttpServer, TellsTheAccessLogOfEveryRequest) {
     std::mutex mutex;
+    std::condition_variable told;
     std::vector<std::string> lines;
     HttpOptions options;
     options.on_access = [&](const HttpAccess& access) {
         const std::lock_guard lock(mutex);
         lines.push_back(std::string(access.method) + " " + std::string(access.path) + " " +
                         std::to_string(access.status) + " " + std::string(access.peer));
+        told.notify_all();
     };
     const Running running = run_server(options);
-    running.ask(get("/one"));
-    running.ask("HEAD /two HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    running.ask("nonsense\r\n\r\n");
+    // A client has its answer a moment before the log has its line: the next one waits for it.
+    const auto ask = [&](std::string_view request, std::size_t count) {
+        running.ask(request);
+        std::unique_lock lock(mutex);
+        told.wait_for(lock, kPatience, [&] { return lines.size() == count; });
+    };
+    ask(get("/one"), 1);
+    ask("HEAD /two HTTP/1.1\r\nHost: localhost\r\n\r\n", 2);
+    ask("nonsense\r\n\r\n", 3);
     running.server->stop(kPatience);
     EXPECT_EQ(lines,
               (std::vector<std::string>{"GET /one 200 127.0.0.1", "HEAD /two 200 127.0.0.1", "  400 127.0.0.1"}));
