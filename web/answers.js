@@ -84,8 +84,9 @@ function speed(tokens, started, first, last) {
     return {
         answerTokens: tokens,
         firstTokenMs: first === null ? undefined : Math.round(first - started),
-        // The first token's time is the prompt's; the others share the rest.
-        tokensPerSecond: tokens > 1 && seconds > 0 ? (tokens - 1) / seconds : undefined,
+        // The first token's time is the prompt's; the others share the rest. They come a frame of the screen at a time,
+        // so that what took only a few frames has no speed to tell.
+        tokensPerSecond: tokens > 1 && seconds >= 0.1 ? (tokens - 1) / seconds : undefined,
     };
 }
 
