@@ -222,7 +222,7 @@ TEST_F(SchedulerTest, ADeadlineEndsAPausedAnswerWithoutBeingWoken) {
     Scheduler scheduler(engine_, {});
     auto sink = std::make_shared<ListeningSink>();
     AnswerRequest request = make_request(make_prompt(10), 400);
-    request.deadline = SchedulerClock::now() + 200ms;
+    request.deadline = SchedulerClock::now() + 1s;
     AnswerId id = 0;
     sink->on_token = [&](const TokenEvent&) { scheduler.pause(id); };
     scheduler.run_between_steps([&] {
@@ -230,7 +230,7 @@ TEST_F(SchedulerTest, ADeadlineEndsAPausedAnswerWithoutBeingWoken) {
         id = scheduler.submit(std::move(request)).value();
     });
     EXPECT_EQ(sink->wait_one().reason, FinishReason::Deadline);
-    EXPECT_LE(sink->tokens(), 1u);  // none where the machine was busy for so long
+    EXPECT_EQ(sink->tokens(), 1u);
 }
 
 TEST_F(SchedulerTest, APausedAnswerWaitsWhileOthersGoOn) {
