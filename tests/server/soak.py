@@ -186,7 +186,7 @@ class Soak:
             field, value = random_.choice(attacks.BAD_FIELDS)
             key = field.split("[")[0].split(".")[0]
             if key != "logit_bias":  # ids that are none in a small vocabulary may be some in a large one
-                self.expect(field, self.post_status(COMPLETIONS, {"prompt": "x", "max_tokens": 1, **{key: value}}), 400, 200)
+                self.expect(field, self.post_status(COMPLETIONS, {"prompt": "x", "max_tokens": 1, **{key: value}}), 400)
         elif kind == 2:
             name, source = random_.choice(list(attacks.GRAMMARS.items()))
             self.expect(name, self.post_status(COMPLETIONS, completion("x", grammar=source)), 400)
@@ -198,7 +198,7 @@ class Soak:
             self.expect(path, self.raw_status(b"GET " + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"), 404)
         elif kind == 5:
             self.expect("1 GB", self.raw_status(HEAD + b"Content-Length: 1073741824\r\n\r\n"), 413)
-            self.expect("chunks", self.raw_status(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", (b"10000\r\n" + b" " * 65536 + b"\r\n" for _ in range(600))), 413, 408)  # 408: too slow on a busy machine
+            self.expect("chunks", self.raw_status(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", (b"10000\r\n" + b" " * 65536 + b"\r\n" for _ in range(600))), 413, *([408] if self.sanitized else []))  # 408: a sanitizer makes it too slow to read so much
         elif kind == 6:
             self.expect("headers", self.raw_status(b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"a: b\r\n" * 5000), 431)
             self.expect("target", self.raw_status(b"GET /" + b"u" * 65536 + b" HTTP/1.1\r\n"), 414)
