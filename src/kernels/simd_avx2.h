@@ -242,34 +242,10 @@ inline constexpr std::size_t kWidth = 8;
     return _mm_hadd_ps(ab, cd);
 }
 
-[[gnu::always_inline]] inline Vec v_load_key(const std::uint16_t* x) {
-    return v_load_f16(x);
-}
-[[gnu::always_inline]] inline Vec v_load_value(const std::uint16_t* x) {
-    return v_load_f16(x);
-}
-
-// Quantised K and V to halves: 32 signed bytes, or 32 nibbles 8 too large, times a scale.
+// Sixteen signed bytes times a scale, as halves.
 [[gnu::always_inline]] inline void widen_bytes16(__m128i q, Vec scale, std::uint16_t* out) {
     v_store_f16(out, v_mul(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)), scale));
     v_store_f16(out + 8, v_mul(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(q, 8))), scale));
-}
-[[gnu::always_inline]] inline Vec scale_of_half(std::uint16_t scale) {
-    return v_set(_cvtsh_ss(scale));
-}
-[[gnu::always_inline]] inline __m128i load_group16(const void* q) {
-    return _mm_loadu_si128(static_cast<const __m128i*>(q));
-}
-[[gnu::always_inline]] inline void widen_bytes32(const std::int8_t* q, std::uint16_t scale, std::uint16_t* out) {
-    widen_bytes16(load_group16(q), scale_of_half(scale), out);
-    widen_bytes16(load_group16(q + 16), scale_of_half(scale), out + 16);
-}
-[[gnu::always_inline]] inline void widen_nibbles32(const std::uint8_t* q, std::uint16_t scale, std::uint16_t* out) {
-    const __m128i bytes = load_group16(q);
-    const __m128i mask = _mm_set1_epi8(15);
-    const __m128i offset = _mm_set1_epi8(8);
-    widen_bytes16(_mm_sub_epi8(_mm_and_si128(bytes, mask), offset), scale_of_half(scale), out);
-    widen_bytes16(_mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(bytes, 4), mask), offset), scale_of_half(scale), out + 16);
 }
 
 // Attention. Registers are 16 and an FMA takes four cycles of two pipes: eight sums and more keep them busy.
@@ -298,18 +274,6 @@ inline constexpr std::size_t kValueParts = 4;  // vectors of values summed toget
     const Vec two = _mm256_add_ps(_mm256_shuffle_ps(ac, bd, 0x44), _mm256_shuffle_ps(ac, bd, 0xee));
     const Vec one = _mm256_hadd_ps(two, two);  // a b a b, c d c d
     return _mm_movelh_ps(_mm256_castps256_ps128(one), _mm256_extractf128_ps(one, 1));
-}
-// Four neighbouring factors, and one of them times a vector. A broadcast from memory costs no more than a load.
-using Factors = const float*;
-[[gnu::always_inline]] inline Factors load_factors(const float* factors) {
-    return factors;
-}
-[[gnu::always_inline]] inline Factors load_factor(const float* factor) {
-    return factor;
-}
-template <int kIndex>
-[[gnu::always_inline]] inline Vec v_fma_factor(Factors factors, Vec x, Vec sum) {
-    return _mm256_fmadd_ps(_mm256_broadcast_ss(factors + kIndex), x, sum);
 }
 
 // Pairs (0, 1), (2, 3), ... of two vectors to their first and second members, and back.
@@ -368,3 +332,5 @@ inline std::uint32_t largest_magnitude(const float* x, std::size_t n) {
 }  // namespace
 
 }  // namespace hearth
+
+#include "kernels/simd_x86.h"

@@ -114,26 +114,9 @@ inline constexpr std::size_t kWidth = 16;
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-// Quantised K and V to halves: 32 signed bytes, or 32 nibbles 8 too large, times a scale.
+// Sixteen signed bytes times a scale, as halves.
 [[gnu::always_inline]] inline void widen_bytes16(__m128i q, Vec scale, std::uint16_t* out) {
     v_store_f16(out, v_mul(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q)), scale));
-}
-[[gnu::always_inline]] inline Vec scale_of_half(std::uint16_t scale) {
-    return v_set(_cvtsh_ss(scale));
-}
-[[gnu::always_inline]] inline __m128i load_group16(const void* q) {
-    return _mm_loadu_si128(static_cast<const __m128i*>(q));
-}
-[[gnu::always_inline]] inline void widen_bytes32(const std::int8_t* q, std::uint16_t scale, std::uint16_t* out) {
-    widen_bytes16(load_group16(q), scale_of_half(scale), out);
-    widen_bytes16(load_group16(q + 16), scale_of_half(scale), out + 16);
-}
-[[gnu::always_inline]] inline void widen_nibbles32(const std::uint8_t* q, std::uint16_t scale, std::uint16_t* out) {
-    const __m128i bytes = load_group16(q);
-    const __m128i mask = _mm_set1_epi8(15);
-    const __m128i offset = _mm_set1_epi8(8);
-    widen_bytes16(_mm_sub_epi8(_mm_and_si128(bytes, mask), offset), scale_of_half(scale), out);
-    widen_bytes16(_mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(bytes, 4), mask), offset), scale_of_half(scale), out + 16);
 }
 
 // Attention. Sixteen sums, four keys and a query leave registers to spare.
@@ -144,12 +127,6 @@ inline constexpr std::size_t kScoreKeys = 4;  // keys scored together
 template <std::size_t kRows>
 inline constexpr std::size_t kValueParts = kRows < 3 ? 8 : 4;  // vectors of values summed together
 
-[[gnu::always_inline]] inline Vec v_load_key(const std::uint16_t* x) {
-    return v_load_f16(x);
-}
-[[gnu::always_inline]] inline Vec v_load_value(const std::uint16_t* x) {
-    return v_load_f16(x);
-}
 // A constant to which a product is added.
 [[gnu::always_inline]] inline Vec v_addend(const float (&x)[4]) {
     return _mm512_set1_ps(x[0]);
@@ -171,18 +148,6 @@ inline constexpr std::size_t kValueParts = kRows < 3 ? 8 : 4;  // vectors of val
     const Vec one = _mm512_add_ps(two, _mm512_shuffle_ps(two, two, 0x55));
     const __m512i firsts = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
     return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one));
-}
-// Four neighbouring factors, and one of them times a vector. A broadcast from memory costs no more than a load.
-using Factors = const float*;
-[[gnu::always_inline]] inline Factors load_factors(const float* factors) {
-    return factors;
-}
-[[gnu::always_inline]] inline Factors load_factor(const float* factor) {
-    return factor;
-}
-template <int kIndex>
-[[gnu::always_inline]] inline Vec v_fma_factor(Factors factors, Vec x, Vec sum) {
-    return _mm512_fmadd_ps(_mm512_set1_ps(factors[kIndex]), x, sum);
 }
 
 // Pairs (0, 1), (2, 3), ... of two vectors to their first and second members, and back.
@@ -231,3 +196,5 @@ inline std::uint32_t largest_magnitude(const float* x, std::size_t n) {
 }  // namespace
 
 }  // namespace hearth
+
+#include "kernels/simd_x86.h"

@@ -24,8 +24,6 @@ constexpr std::uint64_t kAmxTileData = 0x40000;
 
 #if defined(__x86_64__)
 constexpr long kArchGetXcompPerm = 0x1022;
-constexpr long kArchReqXcompPerm = 0x1023;
-constexpr long kTileDataComponent = 18;
 
 CpuidRegisters read_cpuid(std::uint32_t leaf, std::uint32_t subleaf) {
     CpuidRegisters r;
@@ -117,16 +115,6 @@ CpuFeatures detect_cpu_features() {
     return f;
 #else
     return {};
-#endif
-}
-
-bool request_amx() {
-#if defined(__x86_64__)
-    if (!detect_cpu_features().amx_tile) return false;
-    syscall(SYS_arch_prctl, kArchReqXcompPerm, kTileDataComponent);
-    return detect_cpu_features().amx_permitted;
-#else
-    return false;
 #endif
 }
 

@@ -43,7 +43,7 @@ struct CpuFeatures {
     bool amx_tile = false;
     bool amx_int8 = false;
     bool amx_bf16 = false;
-    // Linux hands out the tile registers per process and on request only: see request_amx().
+    // Linux hands out the tile registers per process and on request only, which the kernels make.
     bool amx_permitted = false;
 
     bool operator==(const CpuFeatures&) const = default;
@@ -71,9 +71,6 @@ CpuFeatures decode_arm_hwcap(std::uint64_t hwcap, std::uint64_t hwcap2);
 
 // Of the running CPU. Cheap enough to call anywhere; changes nothing.
 CpuFeatures detect_cpu_features();
-
-// Asks the kernel for the AMX tile registers for all threads of this process; true when it may use them.
-bool request_amx();
 
 // The names of those that are set, in the order of the struct.
 std::vector<std::string_view> feature_names(const CpuFeatures& features);

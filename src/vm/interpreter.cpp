@@ -307,7 +307,6 @@ void Interpreter::leave(Sink& sink) {
 template <typename Sink>
 void Interpreter::step(Sink& sink) {
     const Instruction& i = program_->code[pc_];
-    ++count_;
     switch (i.opcode) {
         case Opcode::Halt: state_ = State::Halted; return sink.token(token::kHalt);
         case Opcode::Trap: return stop(static_cast<TrapKind>(i.imm), sink);

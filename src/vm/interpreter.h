@@ -45,7 +45,6 @@ public:
     std::uint32_t pc() const { return pc_; }  // of the next instruction, or of the one that stopped
     std::uint32_t frame() const { return frame_; }
     std::size_t depth() const { return calls_.size(); }
-    std::uint64_t instruction_count() const { return count_; }
     const std::string& output() const { return output_; }
 
 private:
@@ -105,7 +104,6 @@ private:
     std::vector<std::uint8_t> table_;
     std::uint32_t pc_ = 0;
     std::uint32_t frame_ = kFirstFrame;
-    std::uint64_t count_ = 0;
     State state_ = State::Running;
     TrapKind trap_ = TrapKind::Unreachable;
     std::string output_;

@@ -53,12 +53,12 @@ class Queue(ServerTest):
 
 
 class Names(unittest.TestCase):
-    def test_models_have_the_names_they_were_given(self):
+    def test_models_have_the_names_and_the_kv_they_were_given(self):
         with tempfile.TemporaryDirectory(prefix="hearth_server_") as folder:
             path = write_model(folder + "/some.gguf")
-            server = Server(folder, models=["mine=" + path, path])
+            server = Server(folder, "--kv", "q8", models=["mine=" + path, path])
             _, _, models = server.request("GET", "/v1/models")
-            self.assertEqual([m["id"] for m in models["data"]], ["mine", "some"])
+            self.assertEqual([(m["id"], m["kv_type"]) for m in models["data"]], [("mine", "q8"), ("some", "q8")])
             self.assertEqual(server.stop(), 0)
 
     def test_a_model_that_cannot_be_loaded_ends_the_server_with_its_reason(self):

@@ -19,6 +19,7 @@ Json model_object(const ModelStatus& status, const Api::Impl& api) {
         object.emplace_back("architecture", info.architecture);
         object.emplace_back("vocabulary", std::uint64_t{info.vocabulary});
         object.emplace_back("embedding_length", std::uint64_t{info.dim});
+        object.emplace_back("kv_type", kv_type_name(model->engine->kv_layout().type));
         object.emplace_back("system_fingerprint", model->fingerprint);
         object.emplace_back("has_chat_template", model->engine->chat_template().ok());
         object.emplace_back("has_native_tools", model->tool_format.native);

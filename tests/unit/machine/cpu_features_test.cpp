@@ -144,13 +144,6 @@ TEST(DetectCpuFeatures, GivesTheBaselineOfTheArchitecture) {
     EXPECT_EQ(f, detect_cpu_features());
 }
 
-TEST(RequestAmx, IsGrantedOnlyWhereTilesExist) {
-    const bool exists = detect_cpu_features().amx_tile;
-    const bool granted = request_amx();
-    EXPECT_TRUE(exists || !granted);
-    EXPECT_EQ(detect_cpu_features().amx_permitted, granted);
-}
-
 TEST(FeatureNames, ListsThoseThatAreSetInOrder) {
     EXPECT_TRUE(feature_names({}).empty());
     const std::vector<std::string_view> expected = {"sse4.2", "avx", "avx2", "fma", "f16c", "bmi2"};
