@@ -1,4 +1,5 @@
 """Trees: append, sample, fork, regress, and that they are deterministic."""
+import json
 import unittest
 
 from serving import ServerTest
@@ -70,6 +71,46 @@ class Trees(ServerTest):
         self.refused("/v1/trees/tree_no/nodes", {"parent": 0, "text": "x"}, "tree", 404)
         self.add(tree, parent=0, text="x")
         self.refused(f"/v1/trees/{tree}/regress", {"node": 0, "position": 1}, "node")
+
+    def test_a_full_tree_refuses_to_grow_and_may_shrink(self):
+        tree = self.grow(tokens=[97] * 2040)["id"]
+        connection = self.server.connect()
+        for forks in range(1, 600):
+            connection.request("POST", f"/v1/trees/{tree}/fork", '{"node": 0}')
+            response = connection.getresponse()
+            reply = json.loads(response.read())
+            if response.status != 200:
+                break
+        connection.close()
+        self.assertEqual((response.status, reply["error"]["code"]), (400, "tree_full"), reply)
+        self.assertEqual(forks, (1 << 20) // 2040)
+        self.post(f"/v1/trees/{tree}/regress", {"node": 1, "position": 1000})
+        self.post(f"/v1/trees/{tree}/fork", {"node": 1})
+        self.server.request("DELETE", f"/v1/trees/{tree}")
+
+    def metric(self, name):
+        """The sum of its series."""
+        lines = self.get("/metrics").decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(name + "{"))
+
+    def test_a_sample_is_counted_as_a_request_that_succeeded(self):
+        tree = self.grow(text="abc")["id"]
+        before = self.metric("hearth_request_success_total")
+        self.add(tree, parent=0, sample={**SAMPLE, "n": 2})
+        self.assertEqual(self.metric("hearth_request_success_total"), before + 2)
+
+    def test_what_a_client_did_not_wait_for_is_no_node(self):
+        tree = self.grow(text="abc")["id"]
+        cancelled = self.metric("hearth_request_cancelled_total")
+        connection = self.server.connect()
+        connection.request("POST", f"/v1/trees/{tree}/nodes", json.dumps(
+            {"parent": 0, "sample": {**SAMPLE, "n": 16, "max_tokens": 2000}}))
+        while self.get("/health")["models"][0]["running"] == 0:
+            pass
+        connection.close()
+        while self.metric("hearth_request_cancelled_total") == cancelled:
+            pass
+        self.assertEqual(len(self.get(f"/v1/trees/{tree}")["nodes"]), 1)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,10 @@ ApiError tree_not_found(std::string_view id) {
     return {404, "tree '" + std::string(id.substr(0, 64)) + "' does not exist", "tree", "tree_not_found"};
 }
 
+ApiError tree_full(const std::string& refusal) {
+    return {400, "tree: " + refusal, "tree", "tree_full"};
+}
+
 // Everything that happens to sequences happens on the scheduler's thread, while the worker has long gone: what is
 // needed there is kept together here.
 struct TreeTask {
@@ -20,10 +24,15 @@ struct TreeTask {
     void refuse(ApiError error) const { respond_error(*exchange, error); }
     void refuse(const Error& error) const { respond_error(*exchange, api_error(error)); }
     void gone() const { refuse(tree_not_found(tree)); }
-    // The new nodes, or an answer that the tree has gone in the meantime.
+    // The new nodes, or an answer that the tree has gone in the meantime or is full.
     void add(std::vector<TreeNode> nodes) const {
         Json::Array made;
+        std::string refusal;
+        std::size_t tokens = 0;
+        for (const TreeNode& node : nodes) tokens += node.tokens.size();
         const bool there = api.trees.with(tree, scope, [&](Tree& target) {
+            refusal = target.refusal(nodes.size(), tokens);
+            if (!refusal.empty()) return;
             for (TreeNode& node : nodes) {
                 node.id = target.next_id++;
                 made.push_back(target.describe(node));
@@ -31,6 +40,7 @@ struct TreeTask {
             }
         });
         if (!there) return gone();
+        if (!refusal.empty()) return refuse(tree_full(refusal));
         respond_json(*exchange, 200, Json::Object{{"object", "list"}, {"tree", tree}, {"data", Json(std::move(made))}});
     }
 };
@@ -42,12 +52,14 @@ struct NodeView {
     bool has_children = false;
 };
 
-std::optional<NodeView> find_node(ApiCall& call, Fields& fields, std::string_view key) {
+enum class Change : std::uint8_t { Grow, Shrink };  // a full tree may still shrink
+
+std::optional<NodeView> find_node(ApiCall& call, Fields& fields, std::string_view key, Change change) {
     const std::optional<std::int64_t> wanted = fields.integer(key, 0, std::int64_t{1} << 40);
     std::optional<NodeView> view;
-    std::size_t size = 0;
+    std::string refusal;
     const bool there = call.api.trees.with(call.ids[0], call.request.key_scope, [&](Tree& tree) {
-        size = tree.nodes.size();
+        refusal = tree.refusal(1, 0);
         const std::size_t id = wanted ? static_cast<std::size_t>(*wanted) : 0;
         if (const TreeNode* node = tree.find(id)) {
             view = NodeView{tree.model, *node, tree.has_children(id)};
@@ -58,8 +70,8 @@ std::optional<NodeView> find_node(ApiCall& call, Fields& fields, std::string_vie
         call.faults.add(tree_not_found(call.ids[0]));
     } else if (!view) {
         fields.fault(key, "the tree has no such node");
-    } else if (size >= kTreeNodeLimit) {
-        fields.fault(key, "the tree has " + std::to_string(size) + " nodes and may have no more");
+    } else if (change == Change::Grow && !refusal.empty()) {
+        call.faults.add(tree_full(refusal));
     }
     if (call.api.draining) call.faults.add(draining_error());
     return view;
@@ -94,6 +106,7 @@ class TreeSink final : public AnswerSink {
 public:
     TreeSink(TreeTask task, ServedModel* model, const TreeNode& parent, std::size_t choices, bool logprobs)
         : task_(std::move(task)), model_(model), nodes_(choices), logprobs_(logprobs) {
+        report_.model = model->name;
         for (TreeNode& node : nodes_) {
             node.parent = parent.id;
             node.kind = "sample";
@@ -108,18 +121,22 @@ public:
     }
     void choice_finished(std::size_t choice, FinishReason reason, std::string_view) override {
         nodes_[choice].finish_reason = openai_finish(reason, false);
+        if (reason == FinishReason::Cancelled) report_.cancelled = true;
+        ++(reason == FinishReason::Length || reason == FinishReason::Deadline ? report_.cut : report_.stopped);
     }
     void kept(std::size_t choice, Sequence sequence) override {
         nodes_[choice].sequence = std::make_shared<Sequence>(std::move(sequence));
     }
     void finished(const Usage& usage, const std::optional<Error>& error) override {
-        AnswerReport report;
-        report.usage = usage;
-        report.model = model_->name;
-        report.failed = error.has_value();
-        count_answer(task_.api, report);
+        report_.usage = usage;
+        report_.failed = error.has_value();
+        count_answer(task_.api, report_);
+        // Their sequences end here, on the thread that owns them.
+        std::vector<TreeNode> nodes = std::move(nodes_);
         if (error) return task_.refuse(*error);
-        for (TreeNode& node : nodes_) {
+        // Half an answer that nobody waited for is no node.
+        if (report_.cancelled) return task_.refuse(Error{ErrorCode::Cancelled, "the sampling was cancelled"});
+        for (TreeNode& node : nodes) {
             if (node.sequence == nullptr) {
                 return task_.refuse({503, "the memory for KV is used up: delete trees", {}, "out_of_resources"});
             }
@@ -131,7 +148,7 @@ public:
             if (node.logprobs.size() > node.tokens.size()) node.logprobs.resize(node.tokens.size());
             node.text = text_between(model_->tokenizer(), node.sequence->tokens(), node.base);
         }
-        task_.add(std::move(nodes_));
+        task_.add(std::move(nodes));
     }
 
 private:
@@ -139,6 +156,7 @@ private:
     ServedModel* model_;
     std::vector<TreeNode> nodes_;
     bool logprobs_;
+    AnswerReport report_;
 };
 
 // On the scheduler's thread: a branch of the node that ends behind `length` tokens. Nothing: the node has gone, and the
@@ -258,7 +276,7 @@ void delete_tree(ApiCall& call) {
 
 void post_tree_nodes(ApiCall& call) {
     Fields fields(call.body, "", call.faults);
-    std::optional<NodeView> view = find_node(call, fields, "parent");
+    std::optional<NodeView> view = find_node(call, fields, "parent", Change::Grow);
     if (call.refused()) return;
     std::optional<std::vector<TokenId>> tokens = read_content(fields, *view->model, false);
     const Json* sample = fields.take("sample");
@@ -304,7 +322,7 @@ void post_tree_nodes(ApiCall& call) {
 
 void post_tree_fork(ApiCall& call) {
     Fields fields(call.body, "", call.faults);
-    std::optional<NodeView> view = find_node(call, fields, "node");
+    std::optional<NodeView> view = find_node(call, fields, "node", Change::Grow);
     if (call.refused()) return;
     const std::size_t own = view->node.tokens.size();
     const std::size_t keep = static_cast<std::size_t>(
@@ -332,7 +350,7 @@ void post_tree_fork(ApiCall& call) {
 
 void post_tree_regress(ApiCall& call) {
     Fields fields(call.body, "", call.faults);
-    std::optional<NodeView> view = find_node(call, fields, "node");
+    std::optional<NodeView> view = find_node(call, fields, "node", Change::Shrink);
     if (call.refused()) return;
     if (view->has_children) fields.fault("node", "has children: fork it instead");
     const auto position = fields.integer("position", 0, static_cast<std::int64_t>(view->node.tokens.size()));

@@ -22,6 +22,25 @@ bool Tree::has_children(std::size_t node) const {
     return std::any_of(nodes.begin(), nodes.end(), [&](const TreeNode& one) { return one.parent == node; });
 }
 
+std::size_t Tree::token_count() const {
+    std::size_t tokens = 0;
+    for (const TreeNode& node : nodes) tokens += node.tokens.size();
+    return tokens;
+}
+
+std::string Tree::refusal(std::size_t more_nodes, std::size_t more_tokens) const {
+    if (nodes.size() + more_nodes > kTreeNodeLimit) {
+        return "the tree has " + std::to_string(nodes.size()) + " nodes and may have " +
+               std::to_string(kTreeNodeLimit) + " at most";
+    }
+    const std::size_t tokens = token_count();
+    if (tokens + more_tokens > kTreeTokenLimit) {
+        return "the nodes of the tree have " + std::to_string(tokens) + " tokens and may have " +
+               std::to_string(kTreeTokenLimit) + " at most";
+    }
+    return {};
+}
+
 std::size_t Tree::kv_blocks() const {
     std::size_t blocks = 0;
     for (const TreeNode& node : nodes) blocks += node.tokens.size() / kBlockTokens + 2;
@@ -54,6 +73,7 @@ void TreeStore::drop(Trees::iterator tree) {
     for (TreeNode& node : tree->nodes) sequences.push_back(std::move(node.sequence));
     ServedModel* model = tree->model;
     trees_.erase(tree);
+    count_ = trees_.size();
     // The last references must go on the thread that owns the sequences.
     model->scheduler.run_between_steps([kept = std::move(sequences)]() mutable { kept.clear(); });
 }
@@ -85,6 +105,7 @@ void TreeStore::add(Tree tree) {
     tree.used = std::chrono::steady_clock::now();
     ServedModel* model = tree.model;
     trees_.push_front(std::move(tree));
+    count_ = trees_.size();
     make_room(model);
 }
 
@@ -123,11 +144,6 @@ std::vector<Json> TreeStore::list(const std::string& scope) {
                                    {"node_count", std::uint64_t{tree.nodes.size()}}});
     }
     return all;
-}
-
-std::size_t TreeStore::count() const {
-    const std::scoped_lock lock(mutex_);
-    return trees_.size();
 }
 
 std::string text_between(const Tokenizer& tokenizer, std::span<const TokenId> all, std::size_t base) {

@@ -2,6 +2,7 @@
 // the caller's key, a limited number is kept, and the one not used for the longest goes first.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -43,12 +44,16 @@ struct Tree {
 
     TreeNode* find(std::size_t node);
     bool has_children(std::size_t node) const;
+    std::size_t token_count() const;
     std::size_t kv_blocks() const;  // at most
+    // Why so many more nodes with so many tokens together have no room; empty: they have.
+    std::string refusal(std::size_t more_nodes, std::size_t more_tokens) const;
     Json describe(const TreeNode& node) const;
     Json describe() const;
 };
 
 inline constexpr std::size_t kTreeNodeLimit = 4096;
+inline constexpr std::size_t kTreeTokenLimit = std::size_t{1} << 20;  // of all nodes: each tells its own
 
 class TreeStore {
 public:
@@ -60,7 +65,7 @@ public:
     bool with(const std::string& id, const std::string& scope, const std::function<void(Tree&)>& act);
     bool remove(const std::string& id, const std::string& scope);
     std::vector<Json> list(const std::string& scope);
-    std::size_t count() const;
+    std::size_t count() const { return count_; }  // never waits
 
 private:
     using Trees = std::list<Tree>;
@@ -72,6 +77,7 @@ private:
     const std::chrono::seconds life_;
     mutable std::mutex mutex_;
     Trees trees_;  // the most recently used first
+    std::atomic<std::size_t> count_{0};
 };
 
 // What tokens [base, end) of `all` say: their text behind that of the tokens before them.
