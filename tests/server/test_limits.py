@@ -48,8 +48,18 @@ class Queue(ServerTest):
         self.assertEqual(refused.status, 429)
         self.assertEqual(refused.headers["Retry-After"], "1")
         self.assertEqual(json.loads(refused.read())["error"]["type"], "rate_limit_error")
+        self.assertGreater(self.rejected(), 0)
         for connection, _ in open_streams:
             connection.close()
+
+    def test_embeddings_beyond_the_queue_are_refused_together(self):
+        before = self.rejected()
+        self.assertEqual(self.post("/v1/embeddings", {"input": ["x" * 1000] * 200}, 429)["error"]["code"], "queue_full")
+        self.assertEqual(self.rejected(), before + 1)
+
+    def rejected(self):
+        lines = self.get("/metrics").decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("hearth_request_rejected_total{"))
 
 
 class Names(unittest.TestCase):

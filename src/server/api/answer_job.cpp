@@ -27,7 +27,7 @@ AnswerJob::AnswerJob(std::shared_ptr<HttpExchange> exchange, ServedModel* model,
     report_.model = model_->name;
 }
 
-void AnswerJob::start(std::vector<AnswerRequest> requests) {
+std::optional<ApiError> AnswerJob::start(std::vector<AnswerRequest> requests) {
     // The exchange keeps the watcher, so the watcher must not keep the job (which keeps the exchange).
     const std::weak_ptr<AnswerJob> weak = weak_from_this();
     exchange_->watch({.gone =
@@ -36,23 +36,11 @@ void AnswerJob::start(std::vector<AnswerRequest> requests) {
                           },
                       .slow =
                           [weak] {
-                              const auto job = weak.lock();
-                              if (job == nullptr) return;
-                              {
-                                  const std::scoped_lock lock(job->ids_mutex_);
-                                  job->slow_ = true;
-                              }
-                              job->for_each_id([&](AnswerId id) { job->model_->scheduler.pause(id); });
+                              if (const auto job = weak.lock()) job->set_slow(true);
                           },
                       .caught_up =
                           [weak] {
-                              const auto job = weak.lock();
-                              if (job == nullptr) return;
-                              {
-                                  const std::scoped_lock lock(job->ids_mutex_);
-                                  job->slow_ = false;
-                              }
-                              job->for_each_id([&](AnswerId id) { job->model_->scheduler.resume(id); });
+                              if (const auto job = weak.lock()) job->set_slow(false);
                           }});
     {
         const std::scoped_lock lock(mutex_);
@@ -65,40 +53,37 @@ void AnswerJob::start(std::vector<AnswerRequest> requests) {
         const Result<AnswerId> id = model_->scheduler.submit(std::move(request));
         if (!id.ok()) {
             cancel_all();
+            const ApiError error = api_error(id.error());
             const std::scoped_lock lock(mutex_);
-            fail(api_error(id.error()));
-            return;
+            fail(error);
+            return error;
         }
-        bool cancel = false;
-        bool pause = false;
-        {
-            const std::scoped_lock lock(ids_mutex_);
-            ids_.push_back(id.value());
-            cancel = gone_;
-            pause = slow_;
-        }
-        if (cancel) model_->scheduler.cancel(id.value());
-        if (pause) model_->scheduler.pause(id.value());
+        const std::scoped_lock lock(ids_mutex_);
+        ids_.push_back(id.value());
+        if (gone_) model_->scheduler.cancel(id.value());
+        if (slow_) model_->scheduler.pause(id.value());
     }
     const std::scoped_lock lock(mutex_);
     if (!over_) begin();
+    return {};
 }
 
 void AnswerJob::cancel_all() {
-    {
-        const std::scoped_lock lock(ids_mutex_);
-        gone_ = true;
-    }
-    for_each_id([this](AnswerId id) { model_->scheduler.cancel(id); });
+    const std::scoped_lock lock(ids_mutex_);
+    gone_ = true;
+    for (const AnswerId id : ids_) model_->scheduler.cancel(id);
 }
 
-void AnswerJob::for_each_id(const std::function<void(AnswerId)>& act) {
-    std::vector<AnswerId> ids;
-    {
-        const std::scoped_lock lock(ids_mutex_);
-        ids = ids_;
+void AnswerJob::set_slow(bool slow) {
+    const std::scoped_lock lock(ids_mutex_);
+    slow_ = slow;
+    for (const AnswerId id : ids_) {
+        if (slow) {
+            model_->scheduler.pause(id);
+        } else {
+            model_->scheduler.resume(id);
+        }
     }
-    for (const AnswerId id : ids) act(id);
 }
 
 void AnswerJob::begin() {
@@ -145,8 +130,7 @@ void AnswerJob::finished(const Usage& usage, const std::optional<Error>& error) 
     total.first_token_seconds = std::max(total.first_token_seconds, usage.first_token_seconds);
     total.seconds = std::max(total.seconds, usage.seconds);
     total.cache_note = usage.cache_note;
-    if (error && error->code == ErrorCode::Cancelled) report_.cancelled = true;
-    if (error && error->code != ErrorCode::Cancelled) {
+    if (error) {
         report_.failed = true;
         fail(api_error(*error));
     }

@@ -46,8 +46,9 @@ public:
     AnswerJob(std::shared_ptr<HttpExchange> exchange, ServedModel* model, std::unique_ptr<Reply> reply,
               OnReport on_report);
 
-    // Submits all requests; choices are numbered through. Their sinks are set here.
-    void start(std::vector<AnswerRequest> requests);
+    // Submits all requests; choices are numbered through. Their sinks are set here. Gives the error that was answered
+    // when the scheduler does not take them.
+    std::optional<ApiError> start(std::vector<AnswerRequest> requests);
 
 private:
     class Sink;
@@ -58,7 +59,7 @@ private:
     void begin();                      // with the lock held
     void end();                        // with the lock held
     void cancel_all();
-    void for_each_id(const std::function<void(AnswerId)>& act);
+    void set_slow(bool slow);
 
     std::shared_ptr<HttpExchange> exchange_;
     ServedModel* model_;
@@ -72,7 +73,9 @@ private:
     AnswerReport report_;
     std::vector<double> last_token_;  // by choice; when it came
 
-    std::mutex ids_mutex_;  // apart: the client's callbacks must never wait for a reply
+    // Apart: the client's callbacks must never wait for a reply. The scheduler is told with it held, which only queues
+    // a command, so that it hears of pauses and their ends in the order they came.
+    std::mutex ids_mutex_;
     std::vector<AnswerId> ids_;
     bool gone_ = false;
     bool slow_ = false;

@@ -154,9 +154,7 @@ bool Api::drain(std::chrono::steady_clock::time_point deadline) {
 
 bool ApiCall::refused() {
     if (!faults.any()) return false;
-    const unsigned status = faults.first().status;
-    if (status == 429) api.metrics_of(model_name).requests_rejected.add();
-    if (status >= 500) api.metrics_of(model_name).requests_failed.add();
+    count_refusal(api, model_name, faults.first().status);
     respond_error(*exchange, faults.first(), style);
     return true;
 }
@@ -279,7 +277,7 @@ void start_job(ApiCall& call, ServedModel& model, std::unique_ptr<Reply> reply, 
     Api::Impl& api = call.api;
     const auto job = std::make_shared<AnswerJob>(call.exchange, &model, std::move(reply),
                                                  [&api](const AnswerReport& report) { count_answer(api, report); });
-    job->start(std::move(requests));
+    if (const auto refusal = job->start(std::move(requests))) count_refusal(api, model.name, refusal->status);
 }
 
 }  // namespace hearth

@@ -61,6 +61,8 @@ std::int64_t epoch_seconds();
 ApiError draining_error();
 
 void count_answer(Api::Impl& api, const AnswerReport& report);
+// A request that is answered with this status instead of an answer.
+void count_refusal(Api::Impl& api, std::string_view model, unsigned status);
 
 // A conversation as prompt tokens; adds faults: no template, a template that refuses, too long.
 std::vector<TokenId> encode_chat(ServedModel& model, const Json::Array& messages, const ToolUse& tools,

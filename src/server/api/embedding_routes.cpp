@@ -42,11 +42,17 @@ struct EmbeddingJob {
     bool gone = false;
     std::vector<AnswerId> ids;
 
+    // The first failure is the answer; the other inputs need not be computed any more.
     void fail(const Error& error) {
-        const std::scoped_lock lock(mutex);
-        if (over) return;
-        over = true;
-        respond_error(*exchange, api_error(error, "input"));
+        std::vector<AnswerId> accepted;
+        {
+            const std::scoped_lock lock(mutex);
+            if (over) return;
+            over = true;
+            accepted = ids;
+            respond_error(*exchange, api_error(error, "input"));
+        }
+        for (const AnswerId id : accepted) model->scheduler.cancel(id);
     }
 
     void done(std::size_t index, Result<std::vector<float>> vector) {
@@ -157,10 +163,17 @@ void post_embeddings(ApiCall& call) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         const Result<AnswerId> id = model->scheduler.submit_embedding(
             {std::move(inputs[i]), [job, i](Result<std::vector<float>> vector) { job->done(i, std::move(vector)); }});
-        if (!id.ok()) return job->fail(id.error());
-        const std::scoped_lock lock(job->mutex);
-        job->ids.push_back(id.value());
-        if (job->gone) return;
+        if (!id.ok()) {
+            count_refusal(call.api, model->name, api_error(id.error()).status);
+            return job->fail(id.error());
+        }
+        bool stop = false;
+        {
+            const std::scoped_lock lock(job->mutex);
+            job->ids.push_back(id.value());
+            stop = job->gone || job->over;
+        }
+        if (stop) return model->scheduler.cancel(id.value());
     }
 }
 

@@ -83,6 +83,11 @@ void count_answer(Api::Impl& api, const AnswerReport& report) {
     metrics.finished_tool_calls.add(report.called_tools);
 }
 
+void count_refusal(Api::Impl& api, std::string_view model, unsigned status) {
+    if (status == 429) api.metrics_of(model).requests_rejected.add();
+    if (status >= 500) api.metrics_of(model).requests_failed.add();
+}
+
 void get_metrics(ApiCall& call) {
     Api::Impl& api = call.api;
     for (const ServedModel* model : api.models.ready()) {

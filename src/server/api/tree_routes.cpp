@@ -211,7 +211,11 @@ void sample_nodes(ApiCall& call, NodeView view, AnswerSpec spec, std::vector<Tok
         if (made == nullptr) return;
         request->from = std::move(*made);
         const Result<AnswerId> id = model->scheduler.submit(std::move(*request));
-        if (!id.ok()) return task.refuse(id.error());
+        if (!id.ok()) {
+            const ApiError error = api_error(id.error());
+            count_refusal(task.api, model->name, error.status);
+            return task.refuse(error);
+        }
         bool cancel = false;
         {
             const std::scoped_lock lock(gone->mutex);
