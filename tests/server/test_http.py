@@ -78,6 +78,25 @@ class Routes(ServerTest):
         self.assertEqual([c["index"] for c in reply["choices"]], list(range(6)))
         self.assertEqual(reply["choices"][0]["text"], reply["choices"][4]["text"])
 
+    def test_a_path_names_the_methods_it_takes(self):
+        for method, path, allowed in (("PUT", "/v1/completions", "POST"), ("POST", "/health", "GET, HEAD"),
+                                      ("PUT", "/v1/trees/x", "GET, HEAD, DELETE")):
+            status, headers, _ = self.server.request(method, path, {})
+            self.assertEqual((status, headers["Allow"]), (405, allowed), path)
+
+    def test_a_text_of_too_many_tokens_is_not_told_in_tokens(self):
+        text = "0123456789" * 400_000
+        self.assertIn("tokens", self.refused("/v1/tokenize", {"text": text, "with_pieces": True}, "text"))
+
+    def test_what_a_response_repeats_has_limits(self):
+        body = {"input": "x", "max_output_tokens": 1}
+        fine = {"metadata": {"\u00e9" * 64: "\u00e9" * 512}, "user": "u" * 512}
+        reply = self.post("/v1/responses", {**body, **fine})
+        self.assertEqual({key: reply[key] for key in fine}, fine)
+        for metadata in ({str(i): "" for i in range(17)}, {"k" * 65: ""}, {"k": "v" * 513}, {"k": 1}):
+            self.refused("/v1/responses", {**body, "metadata": metadata}, "metadata")
+        self.refused("/v1/responses", {**body, "user": "u" * 513}, "user")
+
     def test_echo_begins_with_the_prompt(self):
         reply = self.post("/v1/completions", {"prompt": "abc", "echo": True, "max_tokens": 2})
         self.assertTrue(reply["choices"][0]["text"].startswith("abc"))

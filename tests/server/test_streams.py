@@ -33,6 +33,32 @@ class Streams(ServerTest):
         text = "".join(json.loads(data)["choices"][0]["text"] for _, data in events[:-1])
         self.assertEqual(text, whole)
 
+    def test_a_thousand_echoes_do_not_overflow_a_stream(self):
+        prompt = "x" * 1500
+        events = self.server.events("/v1/completions", {
+            "prompt": [prompt] * 64, "n": 16, "max_tokens": 1, "temperature": 0, "ignore_eos": True, "echo": True,
+            "stream": True})
+        self.assertEqual(events[-1], (None, "[DONE]"))
+        texts = [""] * 1024
+        for _, data in events[:-1]:
+            choice = json.loads(data)["choices"][0]
+            texts[choice["index"]] += choice["text"]
+        whole = self.post("/v1/completions", {"prompt": prompt, "max_tokens": 1, "temperature": 0, "ignore_eos": True,
+                                              "echo": True})["choices"][0]["text"]
+        self.assertEqual(set(texts), {whole})
+
+    def test_without_parallel_calls_only_the_first_is_given(self):
+        call = '<tool_call>{"name": "get_weather", "arguments": {"days": %d}}</tool_call>'
+        both = json.dumps(call % 1 + call % 2)
+        body = chat(tools=[WEATHER], grammar="root ::= " + both, max_tokens=300, temperature=0)
+        for parallel, days in ((True, [1, 2]), (False, [1])):
+            whole = self.post("/v1/chat/completions", {**body, "parallel_tool_calls": parallel})["choices"][0]
+            given = [json.loads(c["function"]["arguments"])["days"] for c in whole["message"]["tool_calls"]]
+            self.assertEqual((given, whole["finish_reason"]), (days, "tool_calls"))
+            events = self.server.events("/v1/chat/completions", {**body, "parallel_tool_calls": parallel, "stream": True})
+            deltas = [json.loads(data)["choices"][0]["delta"] for _, data in events[:-1]]
+            self.assertEqual(max(d["tool_calls"][0]["index"] for d in deltas if "tool_calls" in d), len(days) - 1)
+
     def test_tool_call_deltas_add_up_to_valid_arguments(self):
         events = self.server.events("/v1/chat/completions", chat(
             tools=[WEATHER], tool_choice="required", stream=True, temperature=0, max_tokens=300,

@@ -41,7 +41,7 @@ void ChatReply::token(const TokenEvent& event) {
         }
         entry.emplace_back("top_logprobs", Json(std::move(top)));
         logprobs.push_back(Json(std::move(entry)));
-        choice.logprobs.push_back(logprobs.back());
+        if (!streams()) choice.logprobs.push_back(logprobs.back());
     }
     feed(event.text);
     on_token_done(current_, std::move(logprobs));

@@ -1,4 +1,6 @@
 // /v1/chat/completions, /v1/responses, /v1/messages and its count_tokens: one conversation each.
+#include <algorithm>
+
 #include "server/api/api_state.h"
 #include "server/api/chat_reply.h"
 
@@ -58,13 +60,41 @@ Json::Object echo_of_response(const Json& body, const AnswerSpec& spec, Json for
             {"user", given("user", Json())}};
 }
 
+std::size_t character_count(std::string_view text) {
+    return static_cast<std::size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+// What a response repeats in each of its large events, though it changes nothing here: held to OpenAI's limits.
+void check_labels(Fields& fields) {
+    constexpr std::size_t kPairLimit = 16;
+    constexpr std::size_t kKeyLimit = 64;
+    constexpr std::size_t kValueLimit = 512;
+    const auto user = fields.string("user");
+    if (user && character_count(*user) > kValueLimit) {
+        fields.fault("user", "may have " + std::to_string(kValueLimit) + " characters at most");
+    }
+    const Json::Object* metadata = fields.object("metadata");
+    if (metadata == nullptr) return;
+    bool fits = metadata->size() <= kPairLimit;
+    for (const Json::Member& member : *metadata) {
+        const std::string* value = member.second.as_string();
+        fits = fits && character_count(member.first) <= kKeyLimit && value != nullptr &&
+               character_count(*value) <= kValueLimit;
+    }
+    if (!fits) {
+        fields.fault("metadata",
+                     "may hold 16 pairs at most, with names of up to 64 and strings of up to 512 characters");
+    }
+}
+
 // Fields of OpenAI's that change nothing here.
 void ignore_common(Fields& fields) {
     fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
                    "prompt_cache_retention", "verbosity", "reasoning_effort"});
 }
 
-// The smaller of the two names for one thing.
+// Two names for one thing: alike when both are given.
 std::size_t read_max_tokens(Fields& fields) {
     const auto older = fields.integer("max_tokens", 1, kMaxTokensLimit);
     const auto newer = fields.integer("max_completion_tokens", 1, kMaxTokensLimit);
@@ -139,6 +169,7 @@ void post_responses(ApiCall& call) {
     spec.stream = fields.boolean("stream").value_or(false);
     spec.max_tokens = static_cast<std::size_t>(fields.integer("max_output_tokens", 1, kMaxTokensLimit).value_or(0));
     ignore_common(fields);
+    check_labels(fields);
     fields.ignore({"include", "reasoning", "stream_options", "max_tool_calls"});
     fields.unsupported("previous_response_id", "responses are not kept: send the conversation as input");
     fields.unsupported("conversation", "conversations are not kept: send the conversation as input");

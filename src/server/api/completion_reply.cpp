@@ -26,6 +26,7 @@ struct Choice {
     std::string text;
     Logprobs logprobs;
     std::size_t offset = 0;  // of the next token in the text
+    bool begun = false;      // something of it was sent
     FinishReason reason = FinishReason::EndOfText;
 };
 
@@ -46,16 +47,14 @@ public:
         if (!setup_.spec.stream) return;
         begun_ = true;
         setup_.exchange->begin_stream();
-        for (std::size_t i = 0; i < choices_.size(); ++i) {
-            if (!setup_.echoes[i].empty()) send(i, setup_.echoes[i], Json(), Json());
-        }
     }
 
     void token(const TokenEvent& event) override {
         Choice& choice = choices_[event.choice];
         choice.text += event.text;
         if (setup_.spec.logprobs) note_logprobs(choice, event);
-        if (!setup_.spec.stream || (event.text.empty() && !setup_.spec.logprobs)) return;
+        const bool silent = event.text.empty() && !setup_.spec.logprobs && !echo_is_due(event.choice);
+        if (!setup_.spec.stream || silent) return;
         send(event.choice, event.text, setup_.spec.logprobs ? choice.logprobs.json() : Json(), Json());
         choice.logprobs = {};
     }
@@ -116,10 +115,16 @@ private:
                             {"finish_reason", std::move(finish_reason)}};
     }
 
+    bool echo_is_due(std::size_t index) const { return !choices_[index].begun && !setup_.echoes[index].empty(); }
+
+    // Each choice begins with its echo, not all of them when the stream begins: many long ones would overflow it.
     void send(std::size_t index, std::string_view text, Json logprobs, Json finish_reason) {
+        std::string shown = echo_is_due(index) ? setup_.echoes[index] : std::string();
+        shown += text;
+        choices_[index].begun = true;
         Json::Object chunk = head();
         chunk.emplace_back("choices",
-                           Json::Array{choice_json(index, text, std::move(logprobs), std::move(finish_reason))});
+                           Json::Array{choice_json(index, shown, std::move(logprobs), std::move(finish_reason))});
         if (setup_.spec.include_usage) chunk.emplace_back("usage", Json());
         setup_.exchange->write(sse_data(Json(std::move(chunk))));
     }

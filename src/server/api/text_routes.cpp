@@ -118,6 +118,10 @@ void post_tokenize(ApiCall& call) {
     const std::vector<TokenId> tokens = text ? tokenizer.encode(*text, add_special ? AddSpecial::Yes : AddSpecial::No,
                                                                 parse_special ? ParseSpecial::Yes : ParseSpecial::No)
                                              : encode_chat(*model, messages, tools, "messages", call.faults);
+    if (tokens.size() > kTokenLimit) {
+        fields.fault("text", "has " + std::to_string(tokens.size()) + " tokens, at most " +
+                                 std::to_string(kTokenLimit) + " are told");
+    }
     if (call.refused()) return;
     Json::Object reply{{"model", model->name},
                        {"count", std::uint64_t{tokens.size()}},
