@@ -95,7 +95,7 @@ void read_openai_choice(Fields& fields, std::string_view holder, ToolUse& use) {
             named.finish();
         }
     }
-    static_cast<void>(fields.boolean("parallel_tool_calls"));
+    use.parallel = fields.boolean("parallel_tool_calls").value_or(true);
     check_choice(use, fields);
 }
 
@@ -277,7 +277,7 @@ ToolUse read_anthropic_tools(Fields& fields) {
         if (type == "none") use.mode = ToolMode::None;
         if (type == "any" || type == "tool") use.mode = ToolMode::Required;
         if (type == "tool") use.only = named.required_string("name");
-        static_cast<void>(named.boolean("disable_parallel_tool_use"));
+        use.parallel = !named.boolean("disable_parallel_tool_use").value_or(false);
         named.finish();
     }
     check_choice(use, fields);

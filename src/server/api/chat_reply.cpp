@@ -68,17 +68,21 @@ void ChatReply::content(std::string_view text) {
 
 void ChatReply::call_begins(std::string_view name) {
     std::vector<ToolCall>& calls = choices_[current_].calls;
+    choices_[current_].unwanted_call = !setup_.tools.parallel && !calls.empty();
+    if (choices_[current_].unwanted_call) return;
     calls.push_back({next_call_id(), std::string(name), {}});
     on_call_begins(current_, calls.size() - 1);
 }
 
 void ChatReply::call_arguments(std::string_view json) {
+    if (choices_[current_].unwanted_call) return;
     std::vector<ToolCall>& calls = choices_[current_].calls;
     calls.back().arguments += json;
     on_call_arguments(current_, calls.size() - 1, json);
 }
 
 void ChatReply::call_ends() {
+    if (choices_[current_].unwanted_call) return;
     on_call_ends(current_, choices_[current_].calls.size() - 1);
 }
 

@@ -22,7 +22,8 @@ struct ToolCall {
 struct ChatChoice {
     std::string content;
     std::vector<ToolCall> calls;
-    Json::Array logprobs;
+    bool unwanted_call = false;  // the call being read: one is enough
+    Json::Array logprobs;        // of an answer that is given whole
     std::vector<TokenId> tokens;
     FinishReason reason = FinishReason::EndOfText;
     std::optional<ToolCallParser> parser;  // when tools are in play

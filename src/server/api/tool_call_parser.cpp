@@ -194,7 +194,7 @@ bool ToolCallParser::value_ends(char c) {
     }
     if (c == '"') in_string_ = true;
     if (c == '{' || c == '[') ++depth_;
-    if (c == '}' || c == ']') return --depth_ == 0;
+    if ((c == '}' || c == ']') && depth_ > 0) return --depth_ == 0;
     return false;
 }
 
@@ -289,6 +289,7 @@ bool ToolCallParser::read_object(AnswerParts& parts) {
         if (malformed) {
             input_.erase(0, at + 1);
             if (begun_) {
+                if (!arguments_seen_) arguments_ = "{}";
                 flush_arguments(parts);
                 parts.call_ends();
                 raw_.clear();

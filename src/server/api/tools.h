@@ -27,7 +27,8 @@ enum class ToolMode : std::uint8_t { None, Auto, Required };
 struct ToolUse {
     std::vector<Tool> tools;
     ToolMode mode = ToolMode::Auto;
-    std::string only;  // Required: this one; empty: any
+    std::string only;      // Required: this one; empty: any
+    bool parallel = true;  // an answer may hold several calls
 
     bool active() const { return !tools.empty() && mode != ToolMode::None; }
     bool forced() const { return !tools.empty() && mode == ToolMode::Required; }

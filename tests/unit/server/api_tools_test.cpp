@@ -66,6 +66,9 @@ TEST(ToolCallParser, FindsCallsHoweverTheAnswerIsCut) {
         {kHermes, "[1, 2]", "[1, 2]"},
         {kHermes, "so: <tool_call>\n", "so: <tool_call>\n"},
         {kHermes, " [ ", " [ "},
+        {kHermes, "<tool_call>{\"name\": \"add\" arguments", "<add({})>rguments"},
+        {kHermes, "<tool_call>{\"a\": ], \"name\": \"add\", \"arguments\": {\"a\": 1}}</tool_call>",
+         "<add({\"a\": 1})>"},
     };
     for (const Case& one : kCases) {
         for (std::size_t piece = 1; piece <= one.answer.size() + 1; ++piece) {
@@ -195,6 +198,17 @@ TEST(AnthropicMessages, BecomeTheSameForm) {
     EXPECT_EQ(*messages[3].find("role")->as_string(), "tool");
     EXPECT_EQ(*messages[4].find("content")->as_string(), "go on");
     EXPECT_TRUE(use.forced());
+    EXPECT_TRUE(use.parallel);
+}
+
+TEST(AnthropicMessages, OneCallMayBeAllThatIsWanted) {
+    const Json body = Json::parse(R"({"tools": [{"name": "add", "input_schema": {"type": "object"}}],
+        "tool_choice": {"type": "auto", "disable_parallel_tool_use": true}})")
+                          .value();
+    Faults faults;
+    Fields fields(body, "", faults);
+    EXPECT_FALSE(read_anthropic_tools(fields).parallel);
+    EXPECT_FALSE(faults.any());
 }
 
 TEST(ResponseInput, ItemsBecomeMessages) {
