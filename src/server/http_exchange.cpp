@@ -133,7 +133,8 @@ void ExchangeState::dropped() {
             notify();
         }
     }
-    if (phase == Phase::Open) respond(500, "application/json", error_body(500, "the request was not answered"), {});
+    if (phase == Phase::Open)
+        respond(500, "application/json", error_body(500, "the request was not answered", traits_.path), {});
 }
 
 std::size_t ExchangeState::unsent() const {

@@ -33,6 +33,7 @@ struct ExchangeTraits {
     bool http10 = false;     // no chunks: a stream ends with the connection
     bool keep_alive = true;
     std::string cors_origin;
+    std::string path;  // says whose errors its clients know
     std::size_t stream_buffer_bytes = 1 << 20;
 };
 

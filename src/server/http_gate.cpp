@@ -65,7 +65,11 @@ Judgement judge(const RequestHead& head, const AccessRules& rules, const ApiKeys
         HttpExchange::Headers extra = {{"allow", std::string(kMethods)}};
         if (!judgement.cors_origin.empty()) {
             extra.emplace_back("access-control-allow-methods", std::string(kMethods));
-            extra.emplace_back("access-control-allow-headers", "authorization, content-type, x-api-key");
+            // The origin is trusted, and clients have headers of their own (x-stainless-*, anthropic-version, ...).
+            const std::string_view asked = head.header("access-control-request-headers");
+            const bool usable = !asked.empty() && is_header_value(asked);
+            extra.emplace_back("access-control-allow-headers",
+                               usable ? std::string(asked) : "authorization, content-type, x-api-key");
             extra.emplace_back("access-control-max-age", "600");
         }
         return refuse(204, "", std::move(extra));
@@ -78,7 +82,6 @@ Judgement judge(const RequestHead& head, const AccessRules& rules, const ApiKeys
         }
     }
     if (head.method == "HEAD") request.method = "GET";
-    request.content_type = std::string(head.header("content-type"));
     for (const auto& [name, value] : head.headers) {
         if (!is_secret(name)) request.headers.emplace_back(name, value);
     }

@@ -174,7 +174,6 @@ std::size_t RequestParser::feed(std::string_view bytes) {
             impl_->state = State::Done;
         } else if (impl_->is_header_done()) {
             impl_->state = State::Body;
-            impl_->head.has_body = true;
             impl_->eager(true);
         }
         if (head_was_open && impl_->state != State::Head) break;

@@ -18,7 +18,6 @@ struct RequestHead {
     std::string target;
     bool http10 = false;
     bool keep_alive = false;
-    bool has_body = false;
     bool expects_continue = false;
     std::vector<std::pair<std::string, std::string>> headers;  // lower-case names, in order
 
@@ -45,7 +44,7 @@ public:
     std::string take_body();
     std::size_t body_size() const;  // so far
 
-    // Of a failed parse: 400, 413, 414, 431, 501 or 505.
+    // Of a failed parse: 400, 413, 414, 417, 431, 501 or 505.
     unsigned error_status() const;
     std::string_view error_message() const;
 

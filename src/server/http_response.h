@@ -1,4 +1,4 @@
-// The texts this layer writes: response heads, OpenAI error objects, access log lines.
+// The texts this layer writes: response heads, error objects, access log lines.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,12 @@ struct ResponseHead {
 // break out of their line, and those about framing and the connection, are left out.
 std::string response_head(const ResponseHead& head, const HttpExchange::Headers& extra);
 
-// {"error":{"message":...,"type":...,"param":null,"code":...}}, with the type and code that fit the status.
-std::string error_body(unsigned status, std::string_view message);
+// Whether clients of this path speak Anthropic's API.
+bool is_anthropic_path(std::string_view path);
+
+// {"error":{"message":...,"type":...,"param":null,"code":...}}, with the type and code that fit the status; for
+// Anthropic's paths {"type":"error","error":{"type":...,"message":...}}.
+std::string error_body(unsigned status, std::string_view message, std::string_view path);
 
 // The header of an answer that may be different in a second. Its list of strings stands in a file without coroutines:
 // inside one GCC 12 cannot compile it, and clang 14 puts it in the wrong place.

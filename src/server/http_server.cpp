@@ -177,7 +177,7 @@ awaitable<void> Connection::answer(unsigned status, std::string message, HttpExc
     head.cors_origin = traits.cors_origin;
     std::string body;
     if (!message.empty()) {
-        body = error_body(status, message);
+        body = error_body(status, message, traits.path);
         head.content_type = "application/json";
         head.length = body.size();
     }
@@ -239,6 +239,7 @@ awaitable<void> Connection::serve() {
         traits.http10 = head.http10;
         traits.keep_alive = head.keep_alive && !core_.draining;
         traits.cors_origin = judgement.cors_origin;
+        traits.path = judgement.request.path;
         traits.stream_buffer_bytes = limits().stream_buffer_bytes;
         if (!found.any && judgement.status == 0 && parser.state() == RequestParser::State::Body) {
             const bool is_waiting = head.expects_continue && input_.empty();

@@ -1,5 +1,5 @@
-// The HTTP/1.1 server: sockets, limits, security checks and streams. It knows nothing about models. All of Beast's
-// templates live in the one file that implements this.
+// The HTTP/1.1 server: sockets, limits, security checks and streams. It knows nothing about models. Asio's
+// templates live in http_server.cpp, Beast's in http_parser.cpp.
 #pragma once
 
 #include <chrono>
@@ -62,7 +62,6 @@ struct HttpRequest {
     std::string path;    // percent-decoded once, no "..", no NUL
     std::string query;   // raw
     std::string body;
-    std::string content_type;
     std::string key_scope;  // stands for the caller's key, never the key itself; empty without keys
     std::uint64_t id = 0;   // for logs and x-request-id
     std::vector<std::pair<std::string, std::string>> headers;  // lower-case names; without keys and cookies

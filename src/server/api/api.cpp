@@ -7,6 +7,7 @@
 
 #include "server/api/api_state.h"
 #include "server/api/page.h"
+#include "server/http_response.h"
 
 namespace hearth {
 
@@ -119,12 +120,14 @@ void Api::watch_server(const HttpServer& server) {
 }
 
 void Api::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
-    bool known_path = false;
+    std::string allowed;  // the methods that this path takes
     std::vector<std::string> ids;
     for (const Route& route : kRoutes) {
         if (!matches(route.pattern, request.path, ids)) continue;
-        known_path = true;
-        if (route.method != request.method) continue;
+        if (route.method != request.method) {
+            allowed += (allowed.empty() ? "" : ", ") + std::string(route.method == "GET" ? "GET, HEAD" : route.method);
+            continue;
+        }
         auto call = std::make_shared<ApiCall>(
             ApiCall{*impl_, std::move(request), std::move(exchange), route.style, std::move(ids), Json(), {}, {}});
         if (route.place == Place::Here) return route.run(*call);
@@ -138,11 +141,15 @@ void Api::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
         if (!taken) call->refuse({429, "too many requests are waiting", {}, "queue_full"});
         return;
     }
+    const bool known_path = !allowed.empty();
     if (!known_path && serve_page(request, *exchange)) return;
     const std::string shown = request.method + " " + request.path.substr(0, 200);
     const ApiError error = known_path ? ApiError{405, shown + ": this path takes another method", {}, "wrong_method"}
                                       : ApiError{404, shown + ": there is nothing here", {}, "unknown_path"};
-    respond_error(*exchange, error, request.path.starts_with("/v1/messages") ? ApiStyle::Anthropic : ApiStyle::OpenAi);
+    HttpExchange::Headers extra;
+    if (known_path) extra.emplace_back("allow", allowed);
+    respond_error(*exchange, error, is_anthropic_path(request.path) ? ApiStyle::Anthropic : ApiStyle::OpenAi,
+                  std::move(extra));
 }
 
 bool Api::drain(std::chrono::steady_clock::time_point deadline) {

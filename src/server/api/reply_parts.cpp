@@ -27,11 +27,10 @@ void respond_json(HttpExchange& exchange, unsigned status, const Json& json) {
     exchange.respond(status, "application/json", json.dump());
 }
 
-void respond_error(HttpExchange& exchange, const ApiError& error, ApiStyle style) {
-    HttpExchange::Headers headers;
-    if (error.status == 429 || error.status == 503) headers.emplace_back("Retry-After", "1");
+void respond_error(HttpExchange& exchange, const ApiError& error, ApiStyle style, HttpExchange::Headers extra) {
+    if (error.status == 429 || error.status == 503) extra.emplace_back("Retry-After", "1");
     const Json json = style == ApiStyle::OpenAi ? openai_error(error) : anthropic_error(error);
-    exchange.respond(error.status, "application/json", json.dump(), std::move(headers));
+    exchange.respond(error.status, "application/json", json.dump(), std::move(extra));
 }
 
 Json openai_usage(const Usage& usage) {

@@ -23,7 +23,8 @@ inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
 
 void respond_json(HttpExchange& exchange, unsigned status, const Json& json);
 // 429 and 503 ask to come back in a second.
-void respond_error(HttpExchange& exchange, const ApiError& error, ApiStyle style = ApiStyle::OpenAi);
+void respond_error(HttpExchange& exchange, const ApiError& error, ApiStyle style = ApiStyle::OpenAi,
+                   HttpExchange::Headers extra = {});
 
 Json openai_usage(const Usage& usage);
 std::string_view openai_finish(FinishReason reason, bool called_tool);

@@ -25,11 +25,6 @@ bool WorkerPool::submit(std::function<void()> task) {
     return true;
 }
 
-std::size_t WorkerPool::waiting() const {
-    const std::scoped_lock lock(mutex_);
-    return queue_.size();
-}
-
 void WorkerPool::run() {
     for (;;) {
         std::function<void()> task;
@@ -40,7 +35,10 @@ void WorkerPool::run() {
             task = std::move(queue_.front());
             queue_.pop_front();
         }
-        task();
+        try {
+            task();
+        } catch (...) {  // the exchange that the task held is dropped with it and answers 500
+        }
     }
 }
 

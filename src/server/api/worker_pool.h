@@ -19,13 +19,12 @@ public:
     ~WorkerPool();  // finishes what was taken
 
     bool submit(std::function<void()> task);  // false: the queue is full
-    std::size_t waiting() const;
 
 private:
     void run();
 
     const std::size_t queue_limit_;
-    mutable std::mutex mutex_;
+    std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<std::function<void()>> queue_;
     bool stopping_ = false;

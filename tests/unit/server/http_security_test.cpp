@@ -36,6 +36,12 @@ TEST(HttpSecurity, WithoutAValidKeyIs401) {
         ASSERT_TRUE(body.ok());
         EXPECT_EQ(*body.value().find("error")->find("code")->as_string(), "invalid_api_key");
     }
+    const Response messages = running.ask(post("/v1/messages", "{}"));
+    EXPECT_EQ(messages.status, 401u);
+    const Result<Json> body = Json::parse(messages.body);
+    ASSERT_TRUE(body.ok());
+    EXPECT_EQ(*body.value().find("type")->as_string(), "error");
+    EXPECT_EQ(*body.value().find("error")->find("type")->as_string(), "authentication_error");
 }
 
 TEST(HttpSecurity, AKeyIsAcceptedInBothHeadersAndTellsCallersApart) {
@@ -167,6 +173,10 @@ TEST(HttpSecurity, PreflightsAreAnsweredForAllowedOriginsWithoutAKey) {
     EXPECT_EQ(allowed.status, 204u);
     EXPECT_NE(allowed.header("access-control-allow-methods").find("POST"), std::string::npos);
     EXPECT_NE(allowed.header("access-control-allow-headers").find("authorization"), std::string::npos);
+    const Response own_headers =
+        running.ask(head + "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n" +
+                    "Access-Control-Request-Headers: anthropic-version,x-stainless-os\r\n\r\n");
+    EXPECT_EQ(own_headers.header("access-control-allow-headers"), "anthropic-version,x-stainless-os");
     EXPECT_EQ(running.ask(head + "Origin: https://evil.example\r\n\r\n").status, 403u);
     const Response plain = running.ask(head + "\r\n");
     EXPECT_EQ(plain.status, 204u);
