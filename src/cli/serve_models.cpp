@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <thread>
 
 #include "cli/catalogue.h"
@@ -101,6 +102,7 @@ Result<HttpOptions> http_options(const Arguments& arguments, const Environment& 
     }
     HttpLimits& limits = options.limits;
     limits.body_bytes = static_cast<std::size_t>(TRY(arguments.whole("max-body", 1, 1024)).value_or(16)) << 20;
+    limits.all_bodies_bytes = std::max(limits.all_bodies_bytes, limits.body_bytes);
     limits.connections =
         static_cast<std::size_t>(TRY(arguments.whole("max-connections", 1, 1'000'000)).value_or(limits.connections));
     const auto seconds = [&](std::string_view name, milliseconds& target) -> Status {
@@ -207,6 +209,12 @@ Status serve_models(const Arguments& arguments, Session& session) {
     }
     while (signals_seen == 0) std::this_thread::sleep_for(milliseconds(50));
     shut_down(api, *server, grace, console);
+    if (!api.settled()) {
+        // A model is still being loaded, which cannot be interrupted and may take minutes: nobody is served any more,
+        // so the process ends without waiting for it. What was written is flushed; nothing else is held.
+        std::fflush(nullptr);
+        std::_Exit(0);
+    }
     return {};
 }
 

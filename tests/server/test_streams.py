@@ -1,12 +1,14 @@
 """Streams: what they add up to, clients that leave, many at once, the end of the server."""
 import json
+import os
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import unittest
 
-from serving import WEATHER, Server, ServerTest, chat
+from serving import BINARY, WEATHER, Server, ServerTest, chat, write_model
 
 
 class Streams(ServerTest):
@@ -166,6 +168,19 @@ class Ending(unittest.TestCase):
 
     def test_a_second_signal_ends_at_once(self):
         self.assertEqual(self.stream_during(2)[0], 0)
+
+    def test_a_signal_while_models_are_being_loaded_is_an_orderly_end(self):
+        with tempfile.TemporaryDirectory(prefix="hearth_server_") as folder:
+            model = write_model(folder + "/tiny.gguf")
+            process = subprocess.Popen([BINARY, "serve", *[f"m{i}={model}" for i in range(64)], "--port", "0"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       env={**os.environ, "HEARTH_HOME": folder + "/home"})
+            process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, errors)
+            self.assertIn(b"ending: ", errors)
+            self.assertNotIn(b"ready: ", errors)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <new>
 
 #include "base/hash.h"
 
@@ -63,9 +64,19 @@ void ModelList::load_in_background() {
     loader_ = std::jthread([this] {
         for (const std::unique_ptr<Slot>& slot : slots_) {
             if (stopping_) return;
-            load(*slot);
+            try {
+                load(*slot);
+            } catch (const std::bad_alloc&) {  // one model too large must not end the others
+                fail(*slot, slot->spec.path + ": there is not enough memory for it");
+            }
         }
     });
+}
+
+void ModelList::fail(Slot& slot, std::string error) {
+    const std::scoped_lock lock(mutex_);
+    slot.error = std::move(error);
+    slot.state = LoadState::Failed;
 }
 
 void ModelList::load(Slot& slot) {
@@ -75,12 +86,7 @@ void ModelList::load(Slot& slot) {
         slot.progress = total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total);
     };
     Result<std::shared_ptr<Engine>> engine = Engine::load(slot.spec.path, options);
-    if (!engine.ok()) {
-        const std::scoped_lock lock(mutex_);
-        slot.error = engine.error().message;
-        slot.state = LoadState::Failed;
-        return;
-    }
+    if (!engine.ok()) return fail(slot, engine.error().message);
     OnStep on_step = on_step_;
     const std::string name = slot.spec.name;
     auto model = std::make_unique<ServedModel>(slot.spec, std::move(engine).value(), options_,

@@ -72,6 +72,7 @@ private:
         std::unique_ptr<ServedModel> model;  // guarded by mutex_; stays
     };
     void load(Slot& slot);
+    void fail(Slot& slot, std::string error);
 
     mutable std::mutex mutex_;
     std::vector<std::unique_ptr<Slot>> slots_;
