@@ -94,10 +94,4 @@ export class Library {
         else this.conversations.set(id, other);
         return this.conversations.get(id);
     }
-
-    usedBytes() {
-        let characters = 0;
-        for (const key of this.keys()) characters += key.length + (this.storage.getItem(key)?.length ?? 0);
-        return characters * 2;  // browsers count UTF-16 units
-    }
 }

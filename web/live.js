@@ -51,7 +51,7 @@ export function openLive(body) {
         written: new Plot({ label: "Tokens written per second", help: "All conversations of this server together", format: count, least: 10 }),
         read: new Plot({ label: "Prompt tokens per second", help: "Tokens of prompts, computed and reused", format: count, least: 10 }),
         reuse: new Plot({ label: "Prompt reused, latest", help: "Share of the prompts' tokens found in the cache instead of being computed", format: percent, top: 1, hold: true }),
-        batch: new Plot({ label: "Batch size", help: "Rows computed together in one step, on average", format: count, least: 2 }),
+        batch: new Plot({ label: "Batch size", help: "Answers computed together in one step, on average", format: count, least: 2 }),
         kv: new Plot({ label: "KV cache in use", help: "Share of the memory for conversations that is taken", format: percent, top: 1 }),
     };
     const queue = element("p", { class: "live-queue" });

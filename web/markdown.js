@@ -5,12 +5,12 @@ import { inline } from "./inline.js";
 import { highlight } from "./highlight.js";
 
 const depthLimit = 6;
-const fenceStart = /^( {0,3})(`{3,}|~{3,})\s*([^`\n]*)$/;
-const heading = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+// Each pattern can match a line in one way only: on a long line that nearly matches, trying them all takes minutes.
+const fenceStart = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))([^`\n]*)$/;
+const heading = /^ {0,3}(#{1,6})\s+(.*)$/s;
 const rule = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const quote = /^ {0,3}> ?/;
 const item = /^( *)([-*+]|\d{1,9}[.)])(\s+|$)/;
-const tableRule = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 
 // Shows `text` in `container`, keeping what is already there and unchanged.
 export function renderMarkdown(container, text) {
@@ -107,7 +107,11 @@ function startsBlock(lines, at) {
 }
 
 function isTable(lines, at) {
-    return lines[at].includes("|") && at + 1 < lines.length && lines[at + 1].includes("-") && tableRule.test(lines[at + 1]);
+    return lines[at].includes("|") && at + 1 < lines.length && isTableRule(lines[at + 1]);
+}
+
+function isTableRule(line) {
+    return indentation(line) <= 3 && cells(line).every((cell) => /^:?-+:?$/.test(cell));
 }
 
 const firstLine = (source) => source.split("\n", 1)[0];
@@ -118,7 +122,8 @@ function build(block, depth) {
         case "code":
             return codeBlock(block.source);
         case "heading": {
-            const [, marks, words] = heading.exec(block.source);
+            const [, marks, rest] = heading.exec(block.source);
+            const words = rest.trim().replace(/(^|\s)#+$/, "").trimEnd();
             // The page has its own first and second level.
             return element(`h${Math.min(6, marks.length + 2)}`, { class: `level-${marks.length}` }, ...inline(words));
         }

@@ -128,6 +128,19 @@ class MarkdownTest(PageTest):
         self.assertEqual(page.evaluate("(box) => [...box.querySelectorAll('a')].map((link) => link.href)", box),
                          ["https://example.org/a_b", "https://example.org/path"])
 
+    def test_marks_end_a_heading_only_behind_a_space(self):
+        page = self.page()
+        box = page.evaluate_handle(RENDER, "## Using C#\n\n## closed ##\n\n### # #\n\n# a#b  ")
+        self.assertEqual(page.evaluate("(box) => [...box.children].map((one) => one.textContent)", box),
+                         ["Using C#", "closed", "#", "a#b"])
+
+    def test_long_lines_that_nearly_match_are_text_at_once(self):
+        page = self.page()
+        many = 100_000
+        for text in ("# " + " " * many + "x" + " " * many + "#y", "```" + " " * many + "`", "~" * many + "`",
+                     "a|b\n-" + " " * many + "x", "-" * many + " x", "# " + "# " * many + "x"):
+            page.evaluate(RENDER, text)
+
     def test_text_that_grows_ends_as_if_it_had_come_at_once(self):
         page = self.page()
         same = page.evaluate("""async (text) => {
