@@ -35,20 +35,6 @@ class Streams(ServerTest):
         text = "".join(json.loads(data)["choices"][0]["text"] for _, data in events[:-1])
         self.assertEqual(text, whole)
 
-    def test_a_thousand_echoes_do_not_overflow_a_stream(self):
-        prompt = "x" * 1500
-        events = self.server.events("/v1/completions", {
-            "prompt": [prompt] * 64, "n": 16, "max_tokens": 1, "temperature": 0, "ignore_eos": True, "echo": True,
-            "stream": True})
-        self.assertEqual(events[-1], (None, "[DONE]"))
-        texts = [""] * 1024
-        for _, data in events[:-1]:
-            choice = json.loads(data)["choices"][0]
-            texts[choice["index"]] += choice["text"]
-        whole = self.post("/v1/completions", {"prompt": prompt, "max_tokens": 1, "temperature": 0, "ignore_eos": True,
-                                              "echo": True})["choices"][0]["text"]
-        self.assertEqual(set(texts), {whole})
-
     def test_without_parallel_calls_only_the_first_is_given(self):
         call = '<tool_call>{"name": "get_weather", "arguments": {"days": %d}}</tool_call>'
         both = json.dumps(call % 1 + call % 2)
@@ -134,6 +120,31 @@ class Streams(ServerTest):
             if line.startswith("hearth_request_cancelled_total{"):
                 return float(line.split()[-1])
         self.fail("no such metric")
+
+
+class Echoes(ServerTest):
+    OPTIONS = ("--parallel", "16")
+
+    def test_a_thousand_of_them_wait_for_a_client_that_reads_late(self):
+        prompt = "\x01" * 1200  # six bytes each in JSON
+        common = {"max_tokens": 1, "temperature": 0, "ignore_eos": True, "echo": True}
+        whole = self.post("/v1/completions", {**common, "prompt": prompt})["choices"][0]["text"]
+        body = json.dumps({**common, "prompt": [prompt] * 64, "n": 16, "stream": True}).encode()
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", self.server.port))
+            client.sendall(b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            client.recv(1, socket.MSG_PEEK)
+            for _ in range(100):
+                self.get("/health")
+            reply = b"".join(iter(lambda: client.recv(1 << 16), b""))
+        texts = [""] * 1024
+        *chunks, done = reply.decode().partition("\r\n\r\n")[2].removesuffix("\n\n").split("\n\n")
+        self.assertEqual(done, "data: [DONE]")
+        for chunk in chunks:
+            choice = json.loads(chunk.removeprefix("data: "))["choices"][0]
+            texts[choice["index"]] += choice["text"]
+        self.assertEqual(set(texts), {whole})
 
 
 class Ending(unittest.TestCase):
