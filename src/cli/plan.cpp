@@ -103,7 +103,7 @@ Result<FullPlan> make_plan(const Arguments& arguments, Session& session) {
     const Kernels& kernels = *find_kernels(plan.isa);
     const GgufFile file = TRY(GgufFile::open(plan.path));
     plan.load = TRY(read_model_load(file, kernels, request.context, kv_option(arguments)));
-    if (request.context == 0) request.context = std::min(plan.load.info.trained_context, kDefaultContext);
+    if (request.context == 0) request.context = plan.load.info.context;
     plan.memory = plan_memory(plan.load, request, machine.memory.usable_bytes);
 
     std::vector<DType> types;

@@ -117,7 +117,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
                      path + ": the vocabulary has " + std::to_string(impl->tokenizer.vocabulary_size()) +
                          " tokens, the embedding " + std::to_string(info.vocabulary) + " rows"};
     }
-    impl->context = options.context != 0 ? options.context : std::min(info.trained_context, kDefaultContext);
+    impl->context = info.context;
     impl->execution = options.execution;
     const PlanLimits limits{std::max<std::size_t>(options.batch_rows, 1),
                             std::max<std::size_t>(options.wanted_rows, 1)};

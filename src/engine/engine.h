@@ -20,8 +20,6 @@ namespace hearth {
 class Sequence;
 class TokenTrie;
 
-inline constexpr std::size_t kDefaultContext = 8192;  // at most, when no context is asked for
-
 enum class Execution : std::uint8_t {
     Replay,  // the compiled Plan: fused, buffers planned once, nothing allocated
     Eager,   // node by node as captured: the same bits, for comparison and debugging

@@ -1,5 +1,6 @@
 #include "models/hyperparameters.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -160,7 +161,7 @@ Result<float> positive_or(const GgufFile& file, const std::string& key, float fa
 }
 
 ModelInfo Hyperparameters::info() const {
-    return ModelInfo{architecture, layers, dim, heads, kv_heads, head_dim, ffn_dim, vocabulary, trained_context};
+    return ModelInfo{architecture, layers, dim, heads, kv_heads, head_dim, ffn_dim, vocabulary, trained_context, context};
 }
 
 Result<Hyperparameters> read_hyperparameters(const GgufFile& file, const BuildRequest& request) {
@@ -171,7 +172,7 @@ Result<Hyperparameters> read_hyperparameters(const GgufFile& file, const BuildRe
     h.dim = TRY(count(file, key("embedding_length"), 1, kMaxDim));
     h.ffn_dim = TRY(count(file, key("feed_forward_length"), 1, kMaxFfnDim));
     h.trained_context = TRY(count(file, key("context_length"), 1, kMaxContext));
-    h.context = request.context == 0 ? h.trained_context : request.context;
+    h.context = request.context == 0 ? std::min(h.trained_context, kDefaultContext) : request.context;
     TRY(read_heads(file, h.architecture, h));
 
     const std::string eps_key = key("attention.layer_norm_rms_epsilon");

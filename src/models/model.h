@@ -23,13 +23,16 @@ struct ModelInfo {
     std::size_t ffn_dim = 0;
     std::size_t vocabulary = 0;
     std::size_t trained_context = 0;  // positions the model was made for
+    std::size_t context = 0;          // positions the graph was built for
 
     KvLayout kv_layout(KvType type = KvType::F16) const { return KvLayout{layers, kv_heads, head_dim, type}; }
 };
 
+inline constexpr std::size_t kDefaultContext = 8192;  // at most, when no context is asked for
+
 // What a family is asked for.
 struct BuildRequest {
-    std::size_t context = 0;  // positions that will be used at most; some ropes depend on it. 0: the trained context
+    std::size_t context = 0;  // positions used at most; some ropes depend on it. 0: the trained ones, at most 8192
 };
 
 // Reads and checks the hyperparameters, finds every tensor (an absent or misshapen one is an error naming it), writes

@@ -31,6 +31,32 @@ public:
         return *this;
     }
 
+    void write(const std::string& path) const {
+        const Result<GgufFile> file = GgufFile::open(source_);
+        CHECK(file.ok());
+        Result<GgufWriter> writer = GgufWriter::create(path);
+        CHECK(writer.ok());
+        writer->copy_metadata(file.value());
+        for (const auto& change : changes_) change(writer.value());
+        std::vector<std::vector<std::byte>> contents;
+        for (const GgufTensor& tensor : file->tensors()) {
+            if (replaced_.contains(std::string(tensor.name))) continue;
+            writer->declare_tensor(tensor.name, tensor.view.type, tensor.view.shape);
+            contents.emplace_back(tensor.view.data, tensor.view.data + tensor.view.size_bytes());
+        }
+        for (const auto& [name, replacement] : replaced_) {
+            writer->declare_tensor(name, replacement.type, replacement.shape);
+            const std::size_t size_bytes = TensorView{replacement.type, replacement.shape, nullptr}.size_bytes();
+            std::vector<std::byte> content(size_bytes);
+            for (std::size_t at = 0; replacement.fill != 0 && at + sizeof(float) <= size_bytes; at += sizeof(float)) {
+                std::memcpy(content.data() + at, &replacement.fill, sizeof(float));
+            }
+            contents.push_back(std::move(content));
+        }
+        for (const std::vector<std::byte>& content : contents) CHECK(writer->append(content).ok());
+        CHECK(writer->finish().ok());
+    }
+
     // Writes the file, opens it and builds the model.
     Result<ModelInfo> build(const BuildRequest& request = {}) const {
         const std::string path =
@@ -60,32 +86,6 @@ private:
         Shape shape;
         float fill;
     };
-
-    void write(const std::string& path) const {
-        const Result<GgufFile> file = GgufFile::open(source_);
-        CHECK(file.ok());
-        Result<GgufWriter> writer = GgufWriter::create(path);
-        CHECK(writer.ok());
-        writer->copy_metadata(file.value());
-        for (const auto& change : changes_) change(writer.value());
-        std::vector<std::vector<std::byte>> contents;
-        for (const GgufTensor& tensor : file->tensors()) {
-            if (replaced_.contains(std::string(tensor.name))) continue;
-            writer->declare_tensor(tensor.name, tensor.view.type, tensor.view.shape);
-            contents.emplace_back(tensor.view.data, tensor.view.data + tensor.view.size_bytes());
-        }
-        for (const auto& [name, replacement] : replaced_) {
-            writer->declare_tensor(name, replacement.type, replacement.shape);
-            const std::size_t size_bytes = TensorView{replacement.type, replacement.shape, nullptr}.size_bytes();
-            std::vector<std::byte> content(size_bytes);
-            for (std::size_t at = 0; replacement.fill != 0 && at + sizeof(float) <= size_bytes; at += sizeof(float)) {
-                std::memcpy(content.data() + at, &replacement.fill, sizeof(float));
-            }
-            contents.push_back(std::move(content));
-        }
-        for (const std::vector<std::byte>& content : contents) CHECK(writer->append(content).ok());
-        CHECK(writer->finish().ok());
-    }
 
     std::string source_;
     std::vector<std::function<void(GgufWriter&)>> changes_;

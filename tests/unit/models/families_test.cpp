@@ -7,6 +7,7 @@
 
 #include "golden/golden_model.h"
 #include "models/model.h"
+#include "unit/models/edited_model.h"
 #include "unit/models/graph_interpreter.h"
 
 namespace hearth {
@@ -144,6 +145,27 @@ TEST(FamilyGraph, OfPhi3TakesTheLongFactorsOnlyBeyondTheOriginalContext) {
     const float beyond = second_frequency(129);
     EXPECT_NEAR(within / beyond, 2.25F / 1.05F, 1e-5F);
     EXPECT_EQ(second_frequency(0), beyond);  // the trained context is 256
+}
+
+TEST(FamilyGraph, OfPhi3HasTheSameRopeByDefaultAsWithTheDefaultContextAskedFor) {
+    const std::string path = testing::TempDir() + "/phi3_default_context.gguf";
+    EditedModel("phi3_short")
+        .metadata([&](GgufWriter& writer) {
+            writer.set_u32("phi3.context_length", 131072);
+            writer.set_u32("phi3.rope.scaling.original_context_length", 8192);
+        })
+        .write(path);
+    const Result<GgufFile> file = GgufFile::open(path);
+    ASSERT_TRUE(file.ok());
+    const auto second_frequency = [&](std::size_t context) {
+        Arena arena;
+        Graph graph(arena);
+        CHECK(build_model(file.value(), BuildRequest{context}, graph).ok());
+        return graph.rope_tables().front().inverse_frequencies.at(1);
+    };
+    EXPECT_EQ(second_frequency(0), second_frequency(8192));
+    EXPECT_NE(second_frequency(0), second_frequency(8193));
+    std::remove(path.c_str());
 }
 
 }  // namespace
