@@ -16,6 +16,13 @@ namespace hearth {
 
 using namespace gguf_format;
 
+namespace {
+
+// Of arrays that are copied: far above any vocabulary. A sparse file has room for any number.
+constexpr std::uint64_t kMostArrayElements = 1U << 24;
+
+}  // namespace
+
 std::string_view name_of(GgufType type) {
     constexpr std::array<std::string_view, 13> kNames = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                                          "bool", "string", "array", "u64", "i64", "f64"};
@@ -91,6 +98,11 @@ Result<const GgufValue*> GgufFile::Impl::array(std::string_view key) const {
     const GgufValue* value = first.find(key);
     if (value == nullptr) return missing(key);
     if (value->type != GgufType::Array) return wrong_type(key, *value, "array");
+    if (value->count > kMostArrayElements) {
+        return fail_at("key '" + std::string(key) + "' has " + std::to_string(value->count) + " elements, at most " +
+                           std::to_string(kMostArrayElements) + " are supported",
+                       *value);
+    }
     return value;
 }
 

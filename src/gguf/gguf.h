@@ -82,7 +82,8 @@ public:
     Result<std::optional<float>> find_f32(std::string_view key) const;
     Result<std::optional<bool>> find_boolean(std::string_view key) const;
     Result<std::optional<std::string_view>> find_string(std::string_view key) const;
-    // Arrays are copied out; their elements were checked against the file's size before.
+    // Arrays are copied out; their elements were checked against the file's size before. Those of more than 2^24
+    // elements are refused.
     Result<std::vector<std::string_view>> strings(std::string_view key) const;
     Result<std::vector<float>> floats(std::string_view key) const;  // f32 only, all finite
     Result<std::vector<std::int32_t>> integers(

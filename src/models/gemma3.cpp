@@ -22,11 +22,11 @@ Result<std::vector<Reach>> read_reaches(const GgufFile& file, const Hyperparamet
     if (h.window == 0) return reaches;
     const std::string key = family_key(h.architecture, "attention.sliding_window_pattern");
     if (const GgufValue* stored = file.find(key); stored != nullptr && stored->type == GgufType::Array) {
-        const std::vector<std::int32_t> flags = TRY(file.integers(key));
-        if (flags.size() != h.layers) {
-            return model_error(file, key + " has " + std::to_string(flags.size()) + " entries for " +
+        if (stored->count != h.layers) {
+            return model_error(file, key + " has " + std::to_string(stored->count) + " entries for " +
                                          std::to_string(h.layers) + " layers");
         }
+        const std::vector<std::int32_t> flags = TRY(file.integers(key));
         for (std::size_t layer = 0; layer < h.layers; ++layer) {
             if (flags[layer] != 0) reaches[layer] = Reach::Local;
         }

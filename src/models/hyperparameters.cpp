@@ -32,6 +32,10 @@ Result<std::optional<std::uint32_t>> find_count(const GgufFile& file, const std:
     if (stored == nullptr) return std::optional<std::uint32_t>();
     std::uint32_t value = 0;
     if (stored->type == GgufType::Array) {
+        if (stored->count > kMaxLayers) {
+            return model_error(file, key + " has " + std::to_string(stored->count) + " entries, at most " +
+                                         std::to_string(kMaxLayers) + " layers are supported");
+        }
         const std::vector<std::int32_t> per_layer = TRY(file.integers(key));
         if (per_layer.empty()) return model_error(file, key + " is an empty array");
         for (const std::int32_t count : per_layer) {
@@ -161,7 +165,8 @@ Result<float> positive_or(const GgufFile& file, const std::string& key, float fa
 }
 
 ModelInfo Hyperparameters::info() const {
-    return ModelInfo{architecture, layers, dim, heads, kv_heads, head_dim, ffn_dim, vocabulary, trained_context, context};
+    return ModelInfo{architecture, layers,  dim,        heads,           kv_heads,
+                     head_dim,     ffn_dim, vocabulary, trained_context, context};
 }
 
 Result<Hyperparameters> read_hyperparameters(const GgufFile& file, const BuildRequest& request) {

@@ -208,14 +208,19 @@ Result<Vocabulary> Vocabulary::load(const GgufFile& file, VocabularyFamily famil
     return vocabulary;
 }
 
+// One element for each token: asked before the array is copied.
+Status Vocabulary::check_count(const GgufFile& file, std::string_view key) const {
+    const GgufValue* stored = file.find(key);
+    if (stored == nullptr || stored->type != GgufType::Array || stored->count == texts_.size()) return {};
+    return invalid(file, "key '" + std::string(key) + "' has " + std::to_string(stored->count) + " elements for " +
+                             std::to_string(texts_.size()) + " tokens");
+}
+
 Status Vocabulary::load_kinds(const GgufFile& file) {
     kinds_.assign(texts_.size(), TokenKind::Normal);
     if (file.find(kKindsKey) == nullptr) return {};
+    TRY(check_count(file, kKindsKey));
     const std::vector<std::int32_t> numbers = TRY(file.integers(kKindsKey));
-    if (numbers.size() != texts_.size()) {
-        return invalid(file, "key '" + std::string(kKindsKey) + "' has " + std::to_string(numbers.size()) +
-                                 " elements for " + std::to_string(texts_.size()) + " tokens");
-    }
     // The numbers of the file format; 0 is "undefined".
     constexpr TokenKind kKinds[] = {TokenKind::Unused,      TokenKind::Normal, TokenKind::Unknown, TokenKind::Control,
                                     TokenKind::UserDefined, TokenKind::Unused, TokenKind::Byte};
@@ -231,10 +236,9 @@ Status Vocabulary::load_kinds(const GgufFile& file) {
 
 Status Vocabulary::load_scores(const GgufFile& file, VocabularyFamily family) {
     if (family != VocabularyFamily::SentencePiece) return {};  // no other family reads them
+    TRY(check_count(file, kScoresKey));
     scores_ = TRY(file.floats(kScoresKey));
-    if (scores_.size() == texts_.size()) return {};
-    return invalid(file, "key '" + std::string(kScoresKey) + "' has " + std::to_string(scores_.size()) +
-                             " elements for " + std::to_string(texts_.size()) + " tokens");
+    return {};
 }
 
 Result<std::optional<TokenId>> Vocabulary::load_id(const GgufFile& file, std::string_view key) const {

@@ -62,6 +62,7 @@ public:
     bool ends_generation(TokenId token) const;
 
 private:
+    Status check_count(const GgufFile& file, std::string_view key) const;
     Status load_kinds(const GgufFile& file);
     Status load_scores(const GgufFile& file, VocabularyFamily family);
     Status load_special(const GgufFile& file, VocabularyFamily family);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "gguf/gguf.h"
+#include "unit/gguf/allocation.h"
 #include "unit/gguf/model_bytes.h"
 
 namespace hearth {
@@ -116,6 +117,20 @@ TEST_F(GgufReader, RefusesWrongTypesNamingTheKeyAndBothTypes) {
     EXPECT_TRUE(says(message(file.floats("b.flags")), "is of type array of bool, not array of f32"));
     EXPECT_TRUE(says(message(file.integers("tokenizer.ggml.scores")), "is of type array of f32, not array of i32"));
     EXPECT_TRUE(says(message(file.integers("tokenizer.ggml.tokens")), "is of type array of string, not array of i32"));
+}
+
+TEST_F(GgufReader, RefusesToCopyAnArrayBeyondAnyVocabulary) {
+    constexpr std::size_t kMost = 1U << 24;
+    ModelBytes model;
+    model.key("most", GgufType::Array, raw_array(GgufType::Bool, kMost, std::string(kMost, '\1')))
+        .key("more", GgufType::Array, raw_array(GgufType::Bool, kMost + 1, std::string(kMost + 1, '\1')));
+    const GgufFile file = open(model);
+    EXPECT_EQ(file.integers("most").value().size(), kMost);
+    const std::size_t before = allocated_bytes();
+    const std::string refusal = message(file.integers("more"));
+    EXPECT_NE(refusal.find("key 'more' has 16777217 elements, at most 16777216 are supported"), std::string::npos)
+        << refusal;
+    EXPECT_LT(allocated_bytes() - before, 4096u);
 }
 
 TEST_F(GgufReader, RefusesScoresWrittenAsBytes) {

@@ -153,6 +153,15 @@ TEST(ModelRefusals, EveryMissingTensorIsNamed) {
     }
 }
 
+TEST(ModelRefusals, AnArrayOfMoreEntriesThanLayersThereCanBeIsNotRead) {
+    const std::vector<std::int32_t> counts(1025, 3);
+    const std::string message =
+        EditedModel("llama")
+            .metadata([&](GgufWriter& writer) { writer.set_integers("llama.attention.head_count_kv", counts); })
+            .refusal();
+    expect_contains(message, "llama.attention.head_count_kv has 1025 entries, at most 1024 layers are supported");
+}
+
 TEST(ModelRefusals, AMisshapenTensorIsNamed) {
     const Shape shape{{48, 81, 1, 1}};
     expect_contains(EditedModel("llama").replace("blk.1.ffn_up.weight", DType::F32, shape).refusal(),
