@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <new>
 #include <optional>
 
 #include "gguf/gguf_writer.h"
@@ -199,7 +201,7 @@ Status write_converted(const GgufFile& in, const GgufTensor& tensor, DType to, s
     for (std::size_t first = 0; first < rows; first += chunk_rows) {
         const std::size_t count = std::min(chunk_rows, rows - first);
         faults.assign((count + slice_rows - 1) / slice_rows, std::nullopt);
-        const auto work = [&](std::size_t slice) {
+        const auto convert = [&](std::size_t slice) {
             std::vector<float> values(columns);
             const std::size_t end = std::min((slice + 1) * slice_rows, count);
             for (std::size_t row = slice * slice_rows; row < end; ++row) {
@@ -214,11 +216,20 @@ Status write_converted(const GgufFile& in, const GgufTensor& tensor, DType to, s
                 return;
             }
         };
+        std::atomic<bool> out_of_memory = false;
+        const auto work = [&](std::size_t slice) {  // on threads that let no exception pass
+            try {
+                convert(slice);
+            } catch (const std::bad_alloc&) {
+                out_of_memory = true;
+            }
+        };
         if (parallel) {
             parallel(faults.size(), work);
         } else {
             for (std::size_t slice = 0; slice < faults.size(); ++slice) work(slice);
         }
+        if (out_of_memory) return Error{ErrorCode::OutOfResources, "out of memory"};
         for (const std::optional<Error>& fault : faults) {
             if (fault) return *fault;
         }

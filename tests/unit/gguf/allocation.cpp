@@ -7,10 +7,11 @@
 namespace {
 
 std::atomic<std::size_t> total_bytes{0};
+thread_local bool no_memory = false;
 
 void* counted(std::size_t size_bytes) {
     total_bytes += size_bytes;
-    void* address = std::malloc(size_bytes == 0 ? 1 : size_bytes);
+    void* address = no_memory ? nullptr : std::malloc(size_bytes == 0 ? 1 : size_bytes);
     if (address == nullptr) throw std::bad_alloc();
     return address;
 }
@@ -46,4 +47,11 @@ void operator delete[](void* address, std::size_t) noexcept {
 
 std::size_t hearth::gguf_test::allocated_bytes() {
     return total_bytes;
+}
+
+hearth::gguf_test::NoMemory::NoMemory() {
+    no_memory = true;
+}
+hearth::gguf_test::NoMemory::~NoMemory() {
+    no_memory = false;
 }

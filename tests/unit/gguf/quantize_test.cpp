@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "gguf/gguf_writer.h"
 #include "tensor/codec.h"
+#include "unit/gguf/allocation.h"
 
 namespace hearth {
 namespace {
@@ -145,6 +146,19 @@ TEST_F(Quantize, PlainMixesGiveEveryMatrixTheirTypeAndTheOutputMore) {
             EXPECT_EQ(type, wanted) << expected.mix << " " << name;
         }
     }
+}
+
+TEST_F(Quantize, RunningOutOfMemoryInAWorkerIsAnError) {
+    const GgufFile in = write_model("in.gguf", tiny_model());
+    QuantizeOptions options = with_mix("Q8_0");
+    options.parallel = [](std::size_t count, const std::function<void(std::size_t)>& work) {
+        const gguf_test::NoMemory here;
+        for (std::size_t i = 0; i < count; ++i) work(i);
+    };
+    const auto quantized = quantize_model(in, path("out.gguf"), options);
+    ASSERT_FALSE(quantized.ok());
+    EXPECT_EQ(quantized.error().code, ErrorCode::OutOfResources);
+    EXPECT_EQ(files(), 1u);
 }
 
 TEST_F(Quantize, Q4KMGivesMoreBitsToValuesAndDownProjectionsOfChosenLayers) {
