@@ -62,19 +62,21 @@ void walk_up(const std::string& mount, std::string path, Visit visit) {
     visit(mount);
 }
 
-// Page cache that the kernel would drop first is not really used.
-std::uint64_t used_memory(const std::string& usage_path, const std::string& stat_path, std::string_view reclaimable) {
+// Page cache can be dropped and is not really used, as in the kernel's MemAvailable. `scope` stands before the names of
+// the fields that count the groups below as well.
+std::uint64_t used_memory(const std::string& usage_path, const std::string& stat_path, const std::string& scope) {
     const std::uint64_t usage = read_probe_number(usage_path).value_or(0);
     const std::optional<std::string> stat = read_probe_file(stat_path);
     if (!stat) return usage;
     std::string_view rest = *stat;
+    std::uint64_t left = usage;
     while (!rest.empty()) {
         const std::string_view line = take_line(rest);
-        if (line.starts_with(reclaimable)) {
-            return usage - std::min(usage, parse_number(line.substr(reclaimable.size())).value_or(0));
+        for (const std::string& field : {scope + "inactive_file ", scope + "active_file "}) {
+            if (line.starts_with(field)) left -= std::min(left, parse_number(line.substr(field.size())).value_or(0));
         }
     }
-    return usage;
+    return left;
 }
 
 void keep_memory_limit(CgroupLimits& limits, std::optional<std::uint64_t> limit, std::uint64_t used) {
@@ -93,8 +95,7 @@ void read_unified(const std::string& directory, CgroupLimits& limits) {
     for (const char* file : {"/memory.max", "/memory.high"}) {
         const std::optional<std::uint64_t> limit = read_probe_number(directory + file);
         if (!limit) continue;
-        const std::uint64_t used =
-            used_memory(directory + "/memory.current", directory + "/memory.stat", "inactive_file ");
+        const std::uint64_t used = used_memory(directory + "/memory.current", directory + "/memory.stat", "");
         keep_memory_limit(limits, limit, used);
     }
     if (const std::optional<std::string> text = read_probe_file(directory + "/cpu.max")) {
@@ -122,7 +123,7 @@ CgroupLimits read_cgroup_limits(const ProbeRoots& roots) {
             const std::optional<std::uint64_t> limit = read_probe_number(directory + "/memory.limit_in_bytes");
             if (!limit || *limit >= kNoMemoryLimit) return;
             const std::uint64_t used =
-                used_memory(directory + "/memory.usage_in_bytes", directory + "/memory.stat", "total_inactive_file ");
+                used_memory(directory + "/memory.usage_in_bytes", directory + "/memory.stat", "total_");
             keep_memory_limit(limits, limit, used);
         });
     }

@@ -19,13 +19,13 @@ TEST(CgroupLimits, TakeTheStrictestOnTheWayToTheRootInVersionTwo) {
     tree.write("cgroup/cgroup.controllers", "cpu memory\n");
     tree.write("cgroup/user.slice/memory.max", "1073741824\n");
     tree.write("cgroup/user.slice/memory.current", "536870912\n");
-    tree.write("cgroup/user.slice/memory.stat", "anon 1\ninactive_file 104857600\n");
+    tree.write("cgroup/user.slice/memory.stat", "anon 1\ninactive_file 104857600\nactive_file 52428800\n");
     tree.write("cgroup/user.slice/cpu.max", "150000 100000\n");
     tree.write("cgroup/user.slice/app.scope/memory.max", "max\n");
     tree.write("cgroup/user.slice/app.scope/cpu.max", "max 100000\n");
     const CgroupLimits limits = read_cgroup_limits(tree.roots());
     EXPECT_EQ(limits.memory_bytes, 1024 * kMiB);
-    EXPECT_EQ(limits.memory_left_bytes, 1024 * kMiB - 512 * kMiB + 100 * kMiB);
+    EXPECT_EQ(limits.memory_left_bytes, 1024 * kMiB - 512 * kMiB + 150 * kMiB);
     ASSERT_TRUE(limits.cpus);
     EXPECT_DOUBLE_EQ(*limits.cpus, 1.5);
 }
@@ -44,6 +44,8 @@ TEST(CgroupLimits, ReadVersionOneInItsOwnMounts) {
     tree.write("proc/self/cgroup", "4:memory:/docker/7\n2:cpu,cpuacct:/docker/7\n1:name=systemd:/\n");
     tree.write("cgroup/memory/docker/7/memory.limit_in_bytes", "268435456\n");
     tree.write("cgroup/memory/docker/7/memory.usage_in_bytes", "67108864\n");
+    tree.write("cgroup/memory/docker/7/memory.stat",
+               "active_file 1\ntotal_inactive_file 1048576\ntotal_active_file 2097152\n");
     tree.write("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     tree.write("cgroup/cpu,cpuacct/docker/7/cpu.cfs_quota_us", "50000\n");
     tree.write("cgroup/cpu,cpuacct/docker/7/cpu.cfs_period_us", "100000\n");
@@ -51,7 +53,7 @@ TEST(CgroupLimits, ReadVersionOneInItsOwnMounts) {
     tree.write("cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
     const CgroupLimits limits = read_cgroup_limits(tree.roots());
     EXPECT_EQ(limits.memory_bytes, 256 * kMiB);
-    EXPECT_EQ(limits.memory_left_bytes, 192 * kMiB);
+    EXPECT_EQ(limits.memory_left_bytes, 195 * kMiB);
     ASSERT_TRUE(limits.cpus);
     EXPECT_DOUBLE_EQ(*limits.cpus, 0.5);
 }
