@@ -1,5 +1,6 @@
 // hearth plan: what a model needs of this machine and how fast it will run, before it is loaded.
 #include <algorithm>
+#include <limits>
 
 #include "backend/cpu/cpu_backend.h"
 #include "cli/catalogue.h"
@@ -104,7 +105,8 @@ Result<FullPlan> make_plan(const Arguments& arguments, Session& session) {
     const GgufFile file = TRY(GgufFile::open(plan.path));
     plan.load = TRY(read_model_load(file, kernels, request.context, kv_option(arguments)));
     if (request.context == 0) request.context = plan.load.info.context;
-    plan.memory = plan_memory(plan.load, request, machine.memory.usable_bytes);
+    constexpr std::uint64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+    plan.memory = plan_memory(plan.load, request, machine.memory.usable_bytes.value_or(kNoLimit));
 
     std::vector<DType> types;
     for (const WeightLoad& weight : plan.load.weights) types.push_back(weight.type);

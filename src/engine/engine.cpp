@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -99,6 +100,7 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
     Tokenizer tokenizer = TRY(Tokenizer::load(file));
     Result<ChatTemplate> chat_template = load_chat_template(file);
     const Machine machine = detect_machine();
+    const std::size_t usable = machine.memory.usable_bytes.value_or(std::numeric_limits<std::size_t>::max());
     const std::size_t threads = options.threads != 0 ? options.threads : machine.recommended_threads;
     const std::size_t prefill_threads = options.threads_prefill != 0 ? options.threads_prefill : threads;
     const auto places = [&, allowed = allowed_cpus()](std::size_t workers) {
@@ -127,17 +129,20 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
     if (options.kv_blocks == 0 && options.kv_size == KvSize::FreeMemory) {
         // Weights count twice: as they lie in the file, and packed.
         const std::size_t taken = 2 * impl->file.file_bytes() + impl->arena.ephemeral_bytes();
-        const std::size_t left =
-            machine.memory.usable_bytes - std::min<std::size_t>(machine.memory.usable_bytes, taken);
+        const std::size_t left = usable - std::min(usable, taken);
         blocks = serving_block_count(layout, impl->context,
                                      options.kv_bytes != 0 ? std::min(options.kv_bytes, left) : left / 2);
     }
     // Only one full context counts against the memory: the rest is address space until a fork uses it.
     const std::size_t kv_bytes = (impl->context / kKvBlockTokens + 1) * layout.block_bytes();
-    TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, impl->arena.ephemeral_bytes(),
-                     machine.memory.usable_bytes));
-    TRY(impl->backend->prepare(*impl->plan, pack_options(*impl, options, machine.memory.usable_bytes),
-                               options.prefill));
+    const std::size_t activations = impl->arena.ephemeral_bytes();
+    TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, activations, usable));
+    // What is not packed is read from the file as before, beside KV and activations.
+    const std::size_t replaced =
+        PackedWeights::planned_size(*impl->plan, *find_kernels(impl->backend->isa())).source_bytes;
+    const std::size_t taken =
+        impl->file.file_bytes() - std::min(impl->file.file_bytes(), replaced) + kv_bytes + activations;
+    TRY(impl->backend->prepare(*impl->plan, pack_options(*impl, options, usable - taken), options.prefill));
     impl->tree = TRY(BlockTree::create(*impl->backend, layout, blocks));
     impl->hidden_place = find_hidden(*impl->plan);
     impl->reserve_step();

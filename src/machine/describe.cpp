@@ -91,8 +91,8 @@ std::string features_text(const CpuFeatures& features, std::size_t width) {
 
 std::string memory_text(const Machine& machine) {
     if (machine.memory.total_bytes == 0) return {};
-    std::string text =
-        size_text(machine.memory.total_bytes) + ", " + size_text(machine.memory.usable_bytes) + " usable";
+    std::string text = size_text(machine.memory.total_bytes) + ", " +
+                       size_text(machine.memory.usable_bytes.value_or(machine.memory.total_bytes)) + " usable";
     if (machine.topology.nodes.size() > 1) text += ", " + count_text(machine.topology.nodes.size(), "NUMA node");
     if (!machine.memory.transparent_huge_pages.empty()) {
         text += ", huge pages " + machine.memory.transparent_huge_pages;
@@ -201,7 +201,7 @@ Json describe(const Machine& machine) {
         {"governor", machine.governor},
         {"memory", Json::Object{{"total_bytes", memory.total_bytes},
                                 {"available_bytes", memory.available_bytes},
-                                {"usable_bytes", memory.usable_bytes},
+                                {"usable_bytes", optional_json(memory.usable_bytes)},
                                 {"transparent_huge_pages", memory.transparent_huge_pages},
                                 {"huge_page_bytes", memory.huge_page_bytes},
                                 {"reserved_huge_pages", memory.reserved_huge_pages}}},

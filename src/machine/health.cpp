@@ -204,9 +204,10 @@ private:
 
     void memory() {
         const Memory& memory = machine_.memory;
-        if (subject("memory", memory.total_bytes != 0) && memory.usable_bytes < memory.total_bytes / 10) {
+        if (subject("memory", memory.total_bytes != 0 && memory.usable_bytes) &&
+            *memory.usable_bytes < memory.total_bytes / 10) {
             add("memory_low",
-                gigabytes(memory.usable_bytes) + " of " + gigabytes(memory.total_bytes) + " memory are free for use.",
+                gigabytes(*memory.usable_bytes) + " of " + gigabytes(memory.total_bytes) + " memory are free for use.",
                 "Weights are dropped from memory and read from disk again, at each token in the worst case.",
                 "End other programs, take a smaller model or a shorter context (hearth plan MODEL shows the needs).");
         }

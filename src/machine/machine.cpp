@@ -87,7 +87,7 @@ Memory read_memory(const ProbeRoots& roots) {
         memory.huge_page_bytes = kib_field(*text, "Hugepagesize");
         memory.reserved_huge_pages = parse_number(field_value(*text, "HugePages_Total")).value_or(0);
     }
-    memory.usable_bytes = memory.available_bytes;
+    if (memory.total_bytes != 0) memory.usable_bytes = memory.available_bytes;
     // "always [madvise] never"
     const std::optional<std::string> setting = read_probe_file(roots.sys + "/kernel/mm/transparent_hugepage/enabled");
     if (setting) {
@@ -131,8 +131,8 @@ Machine detect_machine(const ProbeRoots& roots) {
     machine.cgroup = read_cgroup_limits(roots);
     machine.recommended_threads = recommend_threads(machine.topology, allowed, machine.cgroup.cpus);
     machine.memory = read_memory(roots);
-    if (machine.cgroup.memory_left_bytes) {
-        machine.memory.usable_bytes = std::min(machine.memory.usable_bytes, *machine.cgroup.memory_left_bytes);
+    if (const std::optional<std::uint64_t> left = machine.cgroup.memory_left_bytes) {
+        machine.memory.usable_bytes = std::min(machine.memory.usable_bytes.value_or(*left), *left);
     }
     machine.governor =
         printable(read_probe_file(roots.sys + "/devices/system/cpu/cpu0/cpufreq/scaling_governor").value_or(""));

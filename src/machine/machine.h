@@ -53,8 +53,9 @@ struct Topology {
 
 struct Memory {
     std::uint64_t total_bytes = 0;
-    std::uint64_t available_bytes = 0;   // of the system, by the kernel's estimate
-    std::uint64_t usable_bytes = 0;      // what this process can have: the above within the control groups' limits
+    std::uint64_t available_bytes = 0;  // of the system, by the kernel's estimate
+    // What this process can have: the above within the control groups' limits. None: nothing is known.
+    std::optional<std::uint64_t> usable_bytes;
     std::string transparent_huge_pages;  // "always", "madvise", "never", or empty
     std::uint64_t huge_page_bytes = 0;
     std::uint64_t reserved_huge_pages = 0;
