@@ -237,7 +237,9 @@ void Scheduler::Impl::run_out_of_memory() {
     prefix.clear();
     bool ended = false;
     for (const auto& answer : answers) {
-        const bool begun = answer->admitted || std::ranges::any_of(answer->choices, &SchedulerChoice::ended);
+        const bool begun = answer->admitted || std::ranges::any_of(answer->choices, [](const SchedulerChoice& choice) {
+                               return choice.ended || choice.sequence.has_value();
+                           });
         if (answer->ended || !begun) continue;
         drop(*answer, error);
         ended = true;
@@ -337,8 +339,9 @@ void Scheduler::Impl::apply(Command& command) {
             for (std::size_t i = 0; i < embeddings.size(); ++i) {
                 if (embeddings[i]->id != command.id) continue;
                 ++counts.cancellations;
-                std::swap(embeddings[0], embeddings[i]);
-                finish_embedding(Error{ErrorCode::Cancelled, "cancelled"});
+                const std::unique_ptr<SchedulerEmbedding> job = std::move(embeddings[i]);
+                embeddings.erase(embeddings.begin() + static_cast<std::ptrdiff_t>(i));
+                end_embedding(*job, Error{ErrorCode::Cancelled, "cancelled"});
                 break;
             }
             break;

@@ -116,7 +116,6 @@ struct SchedulerStats {
     std::uint64_t generated_tokens = 0;
     std::uint64_t preemptions = 0;
     std::uint64_t cancellations = 0;
-    std::size_t last_batch_rows = 0;
 };
 
 // Told by the scheduler's thread after each step, for histograms. Never blocks.

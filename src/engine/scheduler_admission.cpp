@@ -11,9 +11,24 @@ namespace {
 
 constexpr std::size_t kBlock = kKvBlockTokens;
 
-// Blocks that are missing for `length` positions, and one more to go on in, when the first `found` are shared.
-std::size_t blocks_missing(std::size_t length, std::size_t found) {
-    return length / kBlock + 1 - found / kBlock;
+// What the prefix tree found, until a sequence takes it over: given back whatever happens before.
+class FoundChain {
+public:
+    FoundChain(BlockTree& tree, const Chain& chain) : tree_(tree), chain_(chain) {}
+    FoundChain(const FoundChain&) = delete;
+    FoundChain& operator=(const FoundChain&) = delete;
+    ~FoundChain() { tree_.release(chain_); }
+
+    std::size_t length() const { return chain_.length; }
+    Chain take() { return std::exchange(chain_, Chain{}); }
+
+private:
+    BlockTree& tree_;
+    Chain chain_;
+};
+
+bool lacks_blocks(const Status& status) {
+    return !status.ok() && status.error().code == ErrorCode::OutOfResources;
 }
 
 std::size_t common_prefix(const std::vector<TokenId>& a, const std::vector<TokenId>& b) {
@@ -44,6 +59,11 @@ bool Scheduler::Impl::anybody_computes(const SchedulerChoice* but) const {
     });
 }
 
+// Blocks that are missing for `length` positions, and one more to go on in, when the first `found` are shared.
+std::size_t Scheduler::Impl::blocks_missing(std::size_t length, std::size_t found) {
+    return length / kBlock + 1 - found / kBlock;
+}
+
 // Whether so many blocks can be had without taking any from an answer. Those who run keep one each to go on with.
 bool Scheduler::Impl::room_for(std::size_t blocks) {
     const std::size_t spare = anybody_computes() ? living_choices() : 0;
@@ -69,18 +89,17 @@ bool Scheduler::Impl::resume_parked() {
         for (SchedulerChoice& choice : answer.choices) {
             if (choice.ended || !choice.sequence || !choice.sequence->parked()) continue;
             const std::span<const PositionRecord> records = choice.sequence->parked_records();
-            Chain found;
+            std::size_t searched = 0;
             if (!answer.request.keep) {  // the notes of a kept timeline must be its own
                 resumed_tokens.resize(records.size());
                 std::ranges::transform(records, resumed_tokens.begin(), &PositionRecord::token);
-                found = prefix.find(answer.request.scope, resumed_tokens, records.size() - 1).chain;
+                searched = records.size() - 1;
             }
-            const std::size_t missing = blocks_missing(records.size(), found.length);
-            if (!room_for(missing) && anybody_computes()) {
-                tree.release(found);
-                return false;
-            }
-            Status resumed = choice.sequence->unpark(found);
+            FoundChain found(
+                tree, searched == 0 ? Chain{} : prefix.find(answer.request.scope, resumed_tokens, searched).chain);
+            const std::size_t missing = blocks_missing(records.size(), found.length());
+            if (!room_for(missing) && anybody_computes()) return false;
+            Status resumed = choice.sequence->unpark(found.take());
             while (!resumed.ok() && preempt_for(answer, choice)) resumed = choice.sequence->unpark();
             if (!resumed.ok()) {
                 if (anybody_computes()) return false;
@@ -124,26 +143,22 @@ bool Scheduler::Impl::start_prompt(SchedulerAnswer& answer) {
     const AnswerRequest& request = answer.request;
     const std::vector<TokenId>& prompt = request.prompt;
     PrefixTree::Match match = prefix.find(request.scope, prompt, prompt.size() - 1);
-    const std::size_t found = match.chain.length;
-    if (waits_for_neighbour(answer, found)) {
-        tree.release(match.chain);
-        return true;
-    }
-    const bool fits = room_for(blocks_missing(prompt.size(), found));
-    if (!fits && anybody_computes()) {
-        tree.release(match.chain);
-        return false;
-    }
+    FoundChain found(tree, match.chain);
+    const std::size_t cached = found.length();
+    if (waits_for_neighbour(answer, cached)) return true;
+    if (!room_for(blocks_missing(prompt.size(), cached)) && anybody_computes()) return false;
     SchedulerChoice& choice = answer.choices.front();
     choice.sequence.emplace(engine, request.sampling, request.stops);
-    choice.sequence->adopt(match.chain);
-    if (Status appended = choice.sequence->append(std::span(prompt).subspan(found)); !appended.ok()) {
+    choice.sequence->adopt(found.take());
+    const Status appended =
+        retry_preempting_paused(&choice, [&] { return choice.sequence->append(std::span(prompt).subspan(cached)); });
+    if (!appended.ok()) {
         choice.sequence.reset();
-        const bool may_fit_later = appended.error().code == ErrorCode::OutOfResources && anybody_computes();
-        if (!may_fit_later) finish_answer(answer, FinishReason::Failed, appended.error());
-        return !may_fit_later;
+        if (lacks_blocks(appended) && anybody_computes()) return false;
+        finish_answer(answer, FinishReason::Failed, appended.error());
+        return true;
     }
-    answer.usage.cached_tokens = found;
+    answer.usage.cached_tokens = cached;
     answer.usage.cache_note = std::move(match.note);
     admitted(answer);
     return true;
@@ -152,25 +167,29 @@ bool Scheduler::Impl::start_prompt(SchedulerAnswer& answer) {
 // Goes on with a timeline that lives elsewhere; what it has computed stays.
 bool Scheduler::Impl::start_from(SchedulerAnswer& answer) {
     AnswerRequest& request = answer.request;
-    const std::size_t before = request.from->length();
-    const std::size_t missing = blocks_missing(before + request.prompt.size(), before);
+    const Time before = request.from->mark();
+    const std::size_t missing = blocks_missing(before.position + request.prompt.size(), before.position);
     if (!room_for(missing + 1) && anybody_computes()) return false;  // one more: its last block may be shared
+    // The choice has it before anything changes: when memory runs out halfway, the answer counts as begun and ends.
     SchedulerChoice& choice = answer.choices.front();
-    Status started = request.from->append(request.prompt);
-    if (started.ok()) {
-        request.from->recompute_last();
-        started = request.from->own_pending();
-    }
+    choice.sequence = std::exchange(request.from, std::nullopt);
+    Sequence& sequence = *choice.sequence;
+    const Status started = retry_preempting_paused(&choice, [&]() -> Status {
+        TRY(sequence.append(request.prompt));
+        sequence.recompute_last();
+        Status owned = sequence.own_pending();
+        if (!owned.ok()) TRY(sequence.regress(before));
+        return owned;
+    });
     if (!started.ok()) {
-        const bool may_fit_later = started.error().code == ErrorCode::OutOfResources && anybody_computes();
-        if (may_fit_later && request.from->regress(Time{static_cast<std::uint32_t>(before)}).ok()) return false;
-        choice.sequence = std::move(request.from);
+        if (lacks_blocks(started) && anybody_computes(&choice)) {
+            request.from = std::exchange(choice.sequence, std::nullopt);
+            return false;
+        }
         finish_answer(answer, FinishReason::Failed, started.error());
         return true;
     }
-    choice.sequence = std::move(request.from);
-    request.from.reset();
-    answer.usage.cached_tokens = choice.sequence->computed();
+    answer.usage.cached_tokens = sequence.computed();
     answer.usage.cache_note = "continues a timeline";
     admitted(answer);
     return true;
@@ -183,7 +202,6 @@ void Scheduler::Impl::admitted(SchedulerAnswer& answer) {
     sequence.begin_answer(std::make_shared<const SamplingOptions>(std::move(sampling)), answer.request.stops,
                           answer.grammar);
     answer.admitted = true;
-    answer.prompt_length = sequence.length();
     answer.inserted = sequence.computed() / kBlock * kBlock;
     answer.usage.prompt_tokens = sequence.length();
     answer.usage.queue_seconds = std::chrono::duration<double>(SchedulerClock::now() - answer.submitted).count();
@@ -194,29 +212,41 @@ void Scheduler::Impl::admitted(SchedulerAnswer& answer) {
     --waiting;
 }
 
-// Takes the blocks of the youngest choice that is younger than this one; those of paused answers first: they do nothing
-// with them. False when there is none.
+// Takes the blocks of the youngest choice of a paused answer: it does nothing with them. False when there is none.
+bool Scheduler::Impl::preempt_paused() {
+    for (std::size_t i = answers.size(); i > 0; --i) {
+        SchedulerAnswer& answer = *answers[i - 1];
+        if (!answer.ended && answer.paused && preempt_youngest(answer, nullptr)) return true;
+    }
+    return false;
+}
+
+// Where blocks are missing and nobody but `choice` computes, waiting brings none: only paused answers can give some.
+Status Scheduler::Impl::retry_preempting_paused(const SchedulerChoice* choice, const std::function<Status()>& start) {
+    Status started = start();
+    while (lacks_blocks(started) && !anybody_computes(choice) && preempt_paused()) started = start();
+    return started;
+}
+
+// Takes the blocks of the youngest choice that is younger than this one; those of paused answers first. False when
+// there is none.
 bool Scheduler::Impl::preempt_for(const SchedulerAnswer& answer, const SchedulerChoice& choice) {
-    for (const bool paused : {true, false}) {
-        for (std::size_t i = answers.size(); i > 0; --i) {
-            SchedulerAnswer& other = *answers[i - 1];
-            if (&other == &answer && !paused) {
-                for (std::size_t k = other.choices.size(); k > 0 && &other.choices[k - 1] != &choice; --k) {
-                    SchedulerChoice& younger = other.choices[k - 1];
-                    if (younger.ended || !younger.holds_blocks()) continue;
-                    park(other, younger);
-                    return true;
-                }
-                return false;
-            }
-            if (other.ended || other.paused != paused || &other == &answer) continue;
-            for (std::size_t k = other.choices.size(); k > 0; --k) {
-                SchedulerChoice& victim = other.choices[k - 1];
-                if (victim.ended || !victim.holds_blocks()) continue;
-                park(other, victim);
-                return true;
-            }
-        }
+    if (preempt_paused()) return true;
+    for (std::size_t i = answers.size(); i > 0; --i) {
+        SchedulerAnswer& other = *answers[i - 1];
+        if (&other == &answer) return preempt_youngest(other, &choice);
+        if (!other.ended && preempt_youngest(other, nullptr)) return true;
+    }
+    return false;
+}
+
+// Takes the blocks of an answer's youngest choice that has some, of those after `but` where that is one of them.
+bool Scheduler::Impl::preempt_youngest(SchedulerAnswer& answer, const SchedulerChoice* but) {
+    for (std::size_t k = answer.choices.size(); k > 0 && &answer.choices[k - 1] != but; --k) {
+        SchedulerChoice& choice = answer.choices[k - 1];
+        if (choice.ended || !choice.holds_blocks()) continue;
+        park(answer, choice);
+        return true;
     }
     return false;
 }

@@ -11,9 +11,11 @@ void Scheduler::Impl::embed_some() {
     if (embeddings.empty()) return;
     SchedulerEmbedding& job = *embeddings.front();
     if (!job.sequence) {
+        // Those who compute give blocks back in time. Asked first: an append that fails empties the prefix tree.
+        if (!room_for(blocks_missing(job.request.tokens.size(), 0)) && anybody_computes()) return;
         Sequence sequence(engine, std::make_shared<const SamplingOptions>());
-        if (Status appended = sequence.append(job.request.tokens); !appended.ok()) {
-            // Those who compute give blocks back in time.
+        const Status appended = retry_preempting_paused(nullptr, [&] { return sequence.append(job.request.tokens); });
+        if (!appended.ok()) {
             if (appended.error().code == ErrorCode::OutOfResources && anybody_computes()) return;
             return finish_embedding(appended.error());
         }
@@ -28,7 +30,6 @@ void Scheduler::Impl::embed_some() {
     const double began = monotonic_seconds();
     const Result<std::span<const float>> hidden = engine->forward_hidden({&feed, 1});
     ++counts.steps;
-    counts.last_batch_rows = rows;
     if (!hidden.ok()) return finish_embedding(hidden.error());
     const std::size_t dim = job.sum.size();
     for (std::size_t i = 0; i < hidden->size(); ++i) job.sum[i % dim] += static_cast<double>(hidden.value()[i]);

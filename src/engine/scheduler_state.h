@@ -35,8 +35,7 @@ struct SchedulerAnswer {
     bool admitted = false;
     bool forked = false;  // the prompt is computed, every choice lives
     bool paused = false;
-    bool ended = false;  // finished() has been said; removed after the step
-    std::size_t prompt_length = 0;
+    bool ended = false;        // finished() has been said; removed after the step
     std::size_t inserted = 0;  // positions of the prompt already in the prefix tree
     std::optional<Error> failure;
     AnswerId waits_for = 0;  // an answer that is computing the same beginning
@@ -88,7 +87,11 @@ struct Scheduler::Impl {
     bool start_prompt(SchedulerAnswer& answer);
     bool waits_for_neighbour(SchedulerAnswer& answer, std::size_t found);
     void admitted(SchedulerAnswer& answer);
+    static std::size_t blocks_missing(std::size_t length, std::size_t found);
     bool room_for(std::size_t blocks);
+    Status retry_preempting_paused(const SchedulerChoice* choice, const std::function<Status()>& start);
+    bool preempt_paused();
+    bool preempt_youngest(SchedulerAnswer& answer, const SchedulerChoice* but);
     bool preempt_for(const SchedulerAnswer& answer, const SchedulerChoice& choice);
     void park(SchedulerAnswer& answer, SchedulerChoice& choice);
     std::size_t living_choices() const;

@@ -1,5 +1,6 @@
 // One step: packing the batch, computing it, and what becomes of its rows.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -103,7 +104,6 @@ void Scheduler::Impl::step() {
     const double began = monotonic_seconds();
     const Result<Logits> logits = engine->forward(feeds);
     ++counts.steps;
-    counts.last_batch_rows = decode_rows + prompt_rows;
     if (!logits.ok()) {
         for (const BatchRow& row : batch) {
             if (!row.answer->ended) finish_answer(*row.answer, FinishReason::Failed, logits.error());
@@ -134,7 +134,11 @@ void Scheduler::Impl::sample_on_pool(const Logits& logits) {
     while (scratches.size() < pool.size()) scratches.emplace_back(engine->tokenizer().vocabulary_size());
     pool.for_each(spread.size(), [&](std::size_t item, std::size_t worker) {
         BatchRow& row = batch[spread[item]];
-        row.sampled = feeds[spread[item]].sequence->sample(logits.sampler_row(row.logits), scratches[worker]);
+        try {
+            row.sampled = feeds[spread[item]].sequence->sample(logits.sampler_row(row.logits), scratches[worker]);
+        } catch (const std::bad_alloc&) {
+            row.sampled.reset();  // tried again on the scheduler's thread, where running out of memory is handled
+        }
     });
 }
 

@@ -13,14 +13,15 @@
 
 namespace {
 std::atomic<std::size_t> allocations{0};
-thread_local bool out_of_memory = false;  // the next allocation of this thread fails
+thread_local std::size_t fails_in = 0;  // one allocation of this thread fails: the next (1), the one after it (2)
 }  // namespace
 
 // Not inlined: GCC warns of a pair of which it sees only one half.
 [[gnu::noinline]] void* operator new(std::size_t size) {
     allocations.fetch_add(1, std::memory_order_relaxed);
-    void* memory = out_of_memory ? nullptr : std::malloc(size);
-    out_of_memory = false;
+    const bool fails = fails_in == 1;
+    if (fails_in > 0) --fails_in;
+    void* memory = fails ? nullptr : std::malloc(size);
     if (memory != nullptr) return memory;
     throw std::bad_alloc();
 }
@@ -133,7 +134,7 @@ public:
 
 private:
     static void starve() {
-        out_of_memory = true;
+        fails_in = 1;
         ::operator delete(::operator new(1));  // a call, which no compiler may leave out
     }
     std::size_t at_;
@@ -168,6 +169,60 @@ TEST(OutOfMemory, EndsTheAnswersBeingComputedAndNotTheProcess) {
         EXPECT_EQ(starved->code, ErrorCode::OutOfResources);
     }
     EXPECT_EQ(engine->kv_blocks_free(), blocks);
+}
+
+// Writes its tokens down without allocating.
+class FrugalSink : public AnswerSink {
+public:
+    FrugalSink() { tokens.reserve(1000); }
+    void token(const TokenEvent& event) override { tokens.push_back(event.token); }
+    void choice_finished(std::size_t, FinishReason, std::string_view) override {}
+    void finished(const Usage&, const std::optional<Error>& error) override {
+        failed = error.has_value();
+        ended = true;
+        ended.notify_all();
+    }
+    std::vector<TokenId> tokens;
+    bool failed = false;
+    std::atomic<bool> ended{false};
+};
+
+TEST(OutOfMemory, AContinuedTimelineThatDoesNotFailHasItsWholeHistory) {
+    const std::shared_ptr<Engine> engine =
+        load_engine(write_tiny_model("out_of_memory_from"), {.threads = 2, .context = 512, .kv_blocks = 60});
+    const std::size_t blocks = engine->kv_blocks_free();
+    std::vector<TokenId> whole = make_prompt(100);
+    const std::vector<TokenId> more = make_prompt(30, 2);
+    whole.insert(whole.end(), more.begin(), more.end());
+    const std::vector<TokenId> expected = answer_alone(engine, make_request(whole, 10)).tokens;
+    std::size_t failures = 0;
+    for (std::size_t allocation = 1; allocation < 24; ++allocation) {
+        SCOPED_TRACE(allocation);
+        const auto beside = std::make_shared<FrugalSink>();
+        const auto continued = std::make_shared<FrugalSink>();
+        AnswerRequest request = make_request(more, 10);
+        request.sink = continued;
+        request.from.emplace(engine, greedy());
+        ASSERT_TRUE(request.from->append(make_prompt(100)).ok());
+        {
+            Scheduler scheduler(engine, {});
+            AnswerRequest other = make_request(make_prompt(50, 3), 300);
+            other.sink = beside;
+            ASSERT_TRUE(scheduler.submit(std::move(other)).ok());
+            scheduler.run_between_steps([&] {
+                EXPECT_TRUE(scheduler.submit(std::move(request)).ok());
+                fails_in = allocation;
+            });
+            continued->ended.wait(false);
+            scheduler.run_between_steps([] { fails_in = 0; });
+        }
+        failures += continued->failed ? 1 : 0;
+        if (!continued->failed) {
+            EXPECT_EQ(continued->tokens, expected);
+        }
+        EXPECT_EQ(engine->kv_blocks_free(), blocks);
+    }
+    EXPECT_GT(failures, 0u);
 }
 
 TEST(StepAllocations, AStepOfManyAnswersAllocatesNothing) {
