@@ -124,9 +124,23 @@ TokenId Sequence::token(std::size_t position) const {
 }
 
 std::vector<TokenId> Sequence::tokens() const {
-    std::vector<TokenId> all(length());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = token(i);
+    std::vector<TokenId> all;
+    copy_last_tokens(length(), all);
     return all;
+}
+
+// In one walk over the blocks, from the last to the first that is needed.
+void Sequence::copy_last_tokens(std::size_t count, std::vector<TokenId>& out) const {
+    out.resize(count);
+    const std::size_t first = length() - count;
+    std::size_t end = length();
+    for (std::uint32_t block = chain_.tip; end > first; block = tree().parent(block)) {
+        const std::size_t base = (end - 1) / kKvBlockTokens * kKvBlockTokens;
+        const std::size_t begin = std::max(base, first);
+        std::ranges::transform(tree().records(block).subspan(begin - base, end - begin),
+                               out.begin() + static_cast<std::ptrdiff_t>(begin - first), &PositionRecord::token);
+        end = begin;
+    }
 }
 
 Result<SampledToken> Sequence::sample(const LogitRow& logits) {
@@ -141,8 +155,7 @@ Result<SampledToken> Sequence::sample(const LogitRow& logits, SamplerScratch& sc
     if (penalised) {
         const std::size_t count = std::min<std::size_t>(options.penalty_last, length());
         recent_.reserve(std::min<std::size_t>(options.penalty_last, engine_->context()));
-        for (std::size_t position = length() - count; position < length(); ++position)
-            recent_.push_back(token(position));
+        copy_last_tokens(count, recent_);
     }
     std::span<const std::uint64_t> mask;
     if (grammar_) mask = TRY(grammar_->mask(text_.grammar));

@@ -101,6 +101,7 @@ private:
     };
     Status push(TokenId token, const TextState& text);
     void restore_text();
+    void copy_last_tokens(std::size_t count, std::vector<TokenId>& out) const;
     // For the engine: the block table of this sequence with the pending blocks its own; then what was computed.
     Result<const std::uint32_t*> prepare_blocks();
     void note_computed(std::size_t rows) { chain_.computed += static_cast<std::uint32_t>(rows); }
