@@ -100,8 +100,8 @@ public:
     // Allocates nothing once warm.
     Result<Logits> forward(std::span<const Feed> feeds);
 
-    // The same steps without logits: the normalised hidden states they would have been made of, [wanted rows][dim].
-    // Valid until the next call.
+    // The same steps without logits: the normalised hidden states they would have been made of, up to rounding,
+    // [wanted rows][dim]. Valid until the next call.
     Result<std::span<const float>> forward_hidden(std::span<const Feed> feeds);
 
     // The vocabulary for grammars; made when first asked for, by any thread.

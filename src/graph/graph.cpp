@@ -4,25 +4,6 @@
 
 namespace hearth {
 
-std::string_view name_of(Op op) {
-    switch (op) {
-        case Op::Embed: return "embed";
-        case Op::RopeAngles: return "rope_angles";
-        case Op::RmsNorm: return "rms_norm";
-        case Op::Matmul: return "matmul";
-        case Op::Add: return "add";
-        case Op::AddBias: return "add_bias";
-        case Op::Gate: return "gate";
-        case Op::Rope: return "rope";
-        case Op::StoreKv: return "store_kv";
-        case Op::Attend: return "attend";
-        case Op::SelectRows: return "select_rows";
-        case Op::Quantize: return "quantize";
-        case Op::ChunkMaxima: return "chunk_maxima";
-    }
-    return "?";
-}
-
 RowCount Graph::rows(Handle x) const {
     return value_rows_.at(x.index);
 }

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "tensor/arena.h"
@@ -28,7 +27,6 @@ enum class Op : std::uint8_t {
     Quantize,     // out = x in an activation format; put in by the planner, never by a model
     ChunkMaxima,  // out = the largest of each kLogitChunk columns; put in by the planner after the logits
 };
-std::string_view name_of(Op op);
 
 enum class RowCount : std::uint8_t { Batch, Wanted };  // rows of a value: all of the step, or the wanted ones
 enum class Activation : std::uint8_t { Silu, GeluTanh };

@@ -206,7 +206,6 @@ void PrefixTree::insert(std::string_view scope, const Chain& chain, Tail tail) {
         at = child;
     }
     if (rest > 0) keep_tail(at, table_[full], tokens_of(table_[full], rest));
-    if (nodes_[at].parent == kNone && nodes_[at].children.empty()) remove_node(at);
     while (block_limit_ != 0 && used_ > block_limit_) {
         const std::uint32_t leaf = oldest_leaf(false);
         if (leaf == kNone) break;
