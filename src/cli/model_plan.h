@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,6 +63,9 @@ struct MemoryPlan {
 
     std::uint64_t total() const { return weights + packed + kv + activations; }
 };
+
+// For `available`: this machine does not tell.
+inline constexpr std::uint64_t kUnknownMemory = std::numeric_limits<std::int64_t>::max();
 
 MemoryPlan plan_memory(const ModelLoad& load, const PlanRequest& request, std::uint64_t available);
 

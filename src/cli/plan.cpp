@@ -1,6 +1,5 @@
 // hearth plan: what a model needs of this machine and how fast it will run, before it is loaded.
 #include <algorithm>
-#include <limits>
 
 #include "backend/cpu/cpu_backend.h"
 #include "cli/catalogue.h"
@@ -105,8 +104,7 @@ Result<FullPlan> make_plan(const Arguments& arguments, Session& session) {
     const GgufFile file = TRY(GgufFile::open(plan.path));
     plan.load = TRY(read_model_load(file, kernels, request.context, kv_option(arguments)));
     if (request.context == 0) request.context = plan.load.info.context;
-    constexpr std::uint64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
-    plan.memory = plan_memory(plan.load, request, machine.memory.usable_bytes.value_or(kNoLimit));
+    plan.memory = plan_memory(plan.load, request, machine.memory.usable_bytes.value_or(kUnknownMemory));
 
     std::vector<DType> types;
     for (const WeightLoad& weight : plan.load.weights) types.push_back(weight.type);
@@ -193,7 +191,8 @@ std::string plan_text(const FullPlan& plan, const Console& console) {
                (memory.sequences > 1 ? std::to_string(memory.sequences) + " times " : std::string()) +
                    std::to_string(memory.context) + " positions of " + format_bytes(plan.load.kv_position_bytes));
     sheet.line("", "activations", format_bytes(memory.activations));
-    sheet.line("", "total", format_bytes(memory.total()), "of " + format_bytes(memory.available) + " available");
+    sheet.line("", "total", format_bytes(memory.total()),
+               memory.available == kUnknownMemory ? "" : "of " + format_bytes(memory.available) + " available");
     sheet.line("", "", "");
     for (const Forecast& forecast : plan.decode) {
         sheet.line(&forecast == plan.decode.data() ? "decode" : "",
@@ -264,17 +263,18 @@ Json plan_json(const FullPlan& plan) {
                                  {"isa", plan.isa},
                                  {"threads", std::uint64_t{plan.threads}},
                                  {"read_gb_s", plan.speed.read_bytes_per_second / 1e9}}},
-        {"memory", Json::Object{{"context", std::uint64_t{memory.context}},
-                                {"sequences", std::uint64_t{memory.sequences}},
-                                {"weights_bytes", memory.weights},
-                                {"packed_bytes", memory.packed},
-                                {"kv_" + std::string(kv_type_name(plan.load.kv_type)) + "_bytes", memory.kv},
-                                {"activation_bytes", memory.activations},
-                                {"total_bytes", memory.total()},
-                                {"available_bytes", memory.available},
-                                {"fits", memory.fits},
-                                {"packed_fits", memory.packed_fits},
-                                {"advice", std::move(advice)}}},
+        {"memory",
+         Json::Object{{"context", std::uint64_t{memory.context}},
+                      {"sequences", std::uint64_t{memory.sequences}},
+                      {"weights_bytes", memory.weights},
+                      {"packed_bytes", memory.packed},
+                      {"kv_" + std::string(kv_type_name(plan.load.kv_type)) + "_bytes", memory.kv},
+                      {"activation_bytes", memory.activations},
+                      {"total_bytes", memory.total()},
+                      {"available_bytes", memory.available == kUnknownMemory ? Json() : Json(memory.available)},
+                      {"fits", memory.fits},
+                      {"packed_fits", memory.packed_fits},
+                      {"advice", std::move(advice)}}},
         {"decode", forecasts(plan.decode, "depth")},
         {"prompt", forecasts(plan.prompt, "tokens")},
         {"assumptions", Json::Object{{"bandwidth_share_quantised", kPlanShares.quantised},
