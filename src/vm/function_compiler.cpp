@@ -36,6 +36,7 @@ Status FunctionCompiler::compile() {
         if (in_.left() == 0) return error("body without an end");
         out_.set_offset(in_.offset());
         TRY(instruction(TRY(in_.byte())));
+        if (out_.here() > kMaxInstructions) return error("the program needs more than 1048576 instructions");
     }
     if (in_.left() != 0) return error("bytes after the end of the body");
     return {};

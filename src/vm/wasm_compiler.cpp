@@ -9,46 +9,48 @@ namespace hearth::vm {
 
 namespace {
 
-// Bytes of memory in order, later segments over earlier ones; long runs of zeros need no tokens.
-std::vector<DataSegment> merge_segments(const std::map<std::uint32_t, std::uint8_t>& bytes) {
+// What lies from `base` on, as segments; long runs of zeros need no tokens.
+std::vector<DataSegment> to_segments(std::uint32_t base, std::span<const std::uint8_t> bytes) {
     constexpr std::uint32_t kGap = 6;  // about what a new segment costs
     std::vector<DataSegment> segments;
-    for (const auto& [address, byte] : bytes) {
-        if (byte == 0) continue;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (bytes[i] == 0) continue;
+        const std::uint32_t address = base + static_cast<std::uint32_t>(i);
         if (segments.empty() || address - segments.back().address >= segments.back().bytes.size() + kGap) {
             segments.push_back({address, {}});
         }
         segments.back().bytes.resize(address - segments.back().address);
-        segments.back().bytes.push_back(byte);
+        segments.back().bytes.push_back(bytes[i]);
     }
     return segments;
 }
 
+// Later segments lie over earlier ones. All fit in the module's memory, so at most 64 MiB are needed.
 std::vector<DataSegment> memory_segments(const WasmModule& module) {
-    std::map<std::uint32_t, std::uint8_t> bytes;
+    std::vector<std::uint8_t> bytes;
     for (const WasmData& segment : module.data) {
-        for (std::size_t i = 0; i < segment.bytes.size(); ++i) {
-            bytes[segment.offset + static_cast<std::uint32_t>(i)] = static_cast<std::uint8_t>(segment.bytes[i]);
-        }
+        bytes.resize(std::max(bytes.size(), segment.offset + segment.bytes.size()));
+        std::transform(segment.bytes.begin(), segment.bytes.end(),
+                       bytes.begin() + static_cast<std::ptrdiff_t>(segment.offset),
+                       [](std::byte byte) { return static_cast<std::uint8_t>(byte); });
     }
-    return merge_segments(bytes);
+    return to_segments(0, bytes);
 }
 
 // Entry i of the table: eight bytes, the first instruction below and the id of the type above.
 void add_table(ModuleCompilation& compilation) {
-    std::map<std::uint32_t, std::uint8_t> bytes;
+    std::vector<std::uint8_t> bytes(8 * std::size_t{compilation.module.table_size.value_or(0)});
     for (const WasmElement& element : compilation.module.elements) {
         for (std::size_t i = 0; i < element.functions.size(); ++i) {
             const std::uint32_t function = element.functions[i];
             const std::uint32_t type = compilation.type_ids[compilation.module.functions[function].type];
             const std::uint64_t entry = (std::uint64_t{type} << 32) | compilation.entries[function];
             for (std::uint32_t k = 0; k < 8; ++k) {
-                bytes[kTableBase + (element.offset + static_cast<std::uint32_t>(i)) * 8 + k] =
-                    static_cast<std::uint8_t>(entry >> (8 * k));
+                bytes[(element.offset + i) * 8 + k] = static_cast<std::uint8_t>(entry >> (8 * k));
             }
         }
     }
-    for (DataSegment& segment : merge_segments(bytes)) {
+    for (DataSegment& segment : to_segments(kTableBase, bytes)) {
         compilation.out.program.data.push_back(std::move(segment));
     }
 }
@@ -126,9 +128,6 @@ Result<Program> compile_wasm(std::span<const std::byte> bytes) {
             emit_import(out);
         } else {
             TRY(FunctionCompiler(compilation, function).compile());
-        }
-        if (out.here() > kMaxInstructions) {
-            return Error{ErrorCode::InvalidModel, "wasm: the program needs more than 1048576 instructions"};
         }
     }
     for (const auto& [instruction, function] : compilation.calls) out.patch(instruction, compilation.entries[function]);

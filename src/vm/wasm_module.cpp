@@ -55,6 +55,7 @@ private:
     WasmModule module_;
     std::size_t imported_ = 0;
     std::size_t bodies_ = 0;
+    std::size_t locals_ = 0;                       // of all functions
     std::vector<std::uint32_t> exported_globals_;  // those named __heap_base
 };
 
@@ -244,6 +245,9 @@ Status ModuleReader::code(WasmReader& in) {
             const std::size_t locals = TRY(body.u32());
             const ValueType type = TRY(value_type(body));
             if (locals > kMaxLocals - function.locals.size()) return body.error("more than 16384 locals");
+            // Each is set to zero by an instruction of its own, so that more could not be compiled.
+            locals_ += locals;
+            if (locals_ > kMaxInstructions) return body.error("more than 1048576 locals in all functions");
             function.locals.insert(function.locals.end(), locals, type);
         }
         function.body_offset = body.offset();

@@ -16,13 +16,19 @@ void append(Bytes& to, std::string_view text) {
     for (const char c : text) to.push_back(static_cast<std::uint8_t>(c));
 }
 
+void append_number(Bytes& to, std::size_t value) {  // LEB128
+    for (; value > 127; value >>= 7) to.push_back(static_cast<std::uint8_t>((value & 127) | 128));
+    to.push_back(static_cast<std::uint8_t>(value));
+}
+
 void append_section(Bytes& to, std::uint8_t id, const Bytes& content) {
-    append(to, Bytes{id, static_cast<std::uint8_t>(content.size())});
+    to.push_back(id);
+    append_number(to, content.size());
     append(to, content);
 }
 
-// A module with env.output_byte as function 0 and `compute` (i32) -> () as function 1; sizes below 128.
-Bytes module_of(const Bytes& body, const Bytes& locals = {0}) {
+// A module with env.output_byte as function 0 and `compute` (i32) -> () as function 1, and as often as wanted again.
+Bytes module_of(const Bytes& body, const Bytes& locals = {0}, std::size_t functions = 1) {
     Bytes import = {1, 3};
     append(import, "env");
     import.push_back(11);
@@ -31,16 +37,22 @@ Bytes module_of(const Bytes& body, const Bytes& locals = {0}) {
     Bytes exported = {1, 7};
     append(exported, "compute");
     append(exported, Bytes{0, 1});
-    Bytes bodies = {1, static_cast<std::uint8_t>(locals.size() + body.size() + 1)};
-    append(bodies, locals);
-    append(bodies, body);
-    bodies.push_back(0x0b);
+    Bytes types, bodies;
+    append_number(types, functions);
+    append_number(bodies, functions);
+    for (std::size_t i = 0; i < functions; ++i) {
+        types.push_back(0);
+        append_number(bodies, locals.size() + body.size() + 1);
+        append(bodies, locals);
+        append(bodies, body);
+        bodies.push_back(0x0b);
+    }
     Bytes bytes = {0};
     append(bytes, "asm");
     append(bytes, Bytes{1, 0, 0, 0});
     append_section(bytes, 1, {1, 0x60, 1, 0x7f, 0});
     append_section(bytes, 2, import);
-    append_section(bytes, 3, {1, 0});
+    append_section(bytes, 3, types);
     append_section(bytes, 5, {1, 0, 1});
     append_section(bytes, 7, exported);
     append_section(bytes, 10, bodies);
@@ -51,9 +63,13 @@ std::span<const std::byte> view(const Bytes& bytes) {
     return std::as_bytes(std::span(bytes));
 }
 
-std::string refusal(const Bytes& body) {
-    const Result<Program> program = compile_wasm(view(module_of(body)));
+std::string refusal_of_module(const Bytes& module) {
+    const Result<Program> program = compile_wasm(view(module));
     return program.ok() ? "" : program.error().message;
+}
+
+std::string refusal(const Bytes& body) {
+    return refusal_of_module(module_of(body));
 }
 
 std::string output_of(const Bytes& module, std::string_view input = "") {
@@ -121,6 +137,31 @@ TEST(Wasm, EveryTruncationAndEveryChangedByteIsAnswered) {
             static_cast<void>(compile_wasm(view(changed)));  // an answer, whatever it is
         }
     }
+}
+
+TEST(Wasm, LocalsAreCountedOverAllFunctions) {
+    const Bytes locals = {1, 0x80, 0x80, 0x01, 0x7f};  // 16384 i32
+    EXPECT_EQ(refusal_of_module(module_of({}, locals, 60)), "");
+    EXPECT_NE(refusal_of_module(module_of({}, locals, 65)).find("1048576 locals in all functions"), std::string::npos);
+}
+
+TEST(Wasm, AFunctionThatGrowsTooLongIsRefusedBeforeItsEndIsRead) {
+    Bytes body;
+    for (int i = 0; i < 1100000; ++i) append(body, Bytes{0x20, 0, 0x10, 0});  // output_byte(local 0)
+    body.push_back(0xff);                                                     // no instruction
+    EXPECT_NE(refusal(body).find("more than 1048576 instructions"), std::string::npos);
+}
+
+TEST(Wasm, LaterDataLiesOverEarlierDataAndLongGapsAreLeftOut) {
+    Bytes module = module_of({});
+    append_section(module, 11, {3, 0, 0x41, 4, 0x0b, 3, 1, 2, 3, 0, 0x41, 32, 0x0b, 1, 9, 0, 0x41, 5, 0x0b, 1, 7});
+    const Result<Program> program = compile_wasm(view(module));
+    ASSERT_TRUE(program.ok()) << program.error().message;
+    ASSERT_EQ(program->data.size(), 2u);
+    EXPECT_EQ(program->data[0].address, 4u);
+    EXPECT_EQ(program->data[0].bytes, (Bytes{1, 7, 3}));
+    EXPECT_EQ(program->data[1].address, 32u);
+    EXPECT_EQ(program->data[1].bytes, (Bytes{9}));
 }
 
 TEST(Wasm, ACountWithoutContentReservesNothing) {
