@@ -19,10 +19,6 @@ Error fault(const std::string& file, const std::string& model, const std::string
     return Error{ErrorCode::Failed, file + ": model '" + model + "': " + reason};
 }
 
-bool is_sha256(std::string_view text) {
-    return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 // A member of an archive that cannot lead out of a folder.
 bool is_inner_path(std::string_view path) {
     return !path.empty() && path.front() != '/' && path.find("..") == std::string_view::npos;
@@ -132,6 +128,10 @@ const CatalogueModel* Catalogue::find(std::string_view name) const {
         if (model.name == name) return &model;
     }
     return nullptr;
+}
+
+bool is_sha256(std::string_view text) {
+    return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 bool is_model_name(std::string_view name) {

@@ -37,6 +37,7 @@ struct Catalogue {
 
 // Letters, digits, '.', '_' and '-', not beginning with '.' or '-': safe as a file name.
 bool is_model_name(std::string_view name);
+bool is_sha256(std::string_view text);  // 64 hex digits, in lower case
 
 // Where the model NAME is kept once pulled.
 std::string model_path(const Environment& environment, std::string_view name);

@@ -49,6 +49,20 @@ Status write_all(int descriptor, const std::string& path, std::span<const std::b
     return {};
 }
 
+template <typename Take>
+Status read_chunks(const std::string& path, const Take& take) {
+    const Descriptor in(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (in.get() < 0) return errno_error(path);
+    std::vector<std::byte> chunk(std::size_t{1} << 20);
+    for (;;) {
+        const ssize_t got = ::read(in.get(), chunk.data(), chunk.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return errno_error(path);
+        if (got == 0) return {};
+        TRY(take(std::span<const std::byte>(chunk.data(), static_cast<std::size_t>(got))));
+    }
+}
+
 }  // namespace
 
 Status make_folders(const std::string& path) {
@@ -124,27 +138,32 @@ FileLock::~FileLock() {
     if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+Result<std::string> hash_file(const std::string& path, const std::function<void(std::uint64_t)>& on_bytes) {
+    Sha256 hash;
+    std::uint64_t done = 0;
+    TRY(read_chunks(path, [&](std::span<const std::byte> bytes) -> Status {
+        hash.update(bytes);
+        done += bytes.size();
+        on_bytes(done);
+        return {};
+    }));
+    return hash.finish();
+}
+
 Result<std::string> join_files(const std::vector<std::string>& parts, const std::string& target,
                                const std::function<void(std::uint64_t)>& on_bytes) {
     const Descriptor out(::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (out.get() < 0) return errno_error(target);
     Sha256 hash;
     std::uint64_t done = 0;
-    std::vector<std::byte> chunk(std::size_t{1} << 20);
     for (const std::string& part : parts) {
-        const Descriptor in(::open(part.c_str(), O_RDONLY | O_CLOEXEC));
-        if (in.get() < 0) return errno_error(part);
-        for (;;) {
-            const ssize_t got = ::read(in.get(), chunk.data(), chunk.size());
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) return errno_error(part);
-            if (got == 0) break;
-            const std::span<const std::byte> bytes(chunk.data(), static_cast<std::size_t>(got));
+        TRY(read_chunks(part, [&](std::span<const std::byte> bytes) -> Status {
             hash.update(bytes);
             TRY(write_all(out.get(), target, bytes));
             done += bytes.size();
             on_bytes(done);
-        }
+            return {};
+        }));
     }
     if (::fsync(out.get()) != 0) return errno_error(target);
     return hash.finish();

@@ -33,7 +33,9 @@ private:
     int descriptor_;
 };
 
-// Joins `parts` into `target` (made durable), giving its SHA-256 in hex. `on_bytes` hears how many are done.
+// The SHA-256 of a file in hex. `on_bytes` hears how many are done.
+Result<std::string> hash_file(const std::string& path, const std::function<void(std::uint64_t)>& on_bytes);
+// Joins `parts` into `target` (made durable), giving its SHA-256.
 Result<std::string> join_files(const std::vector<std::string>& parts, const std::string& target,
                                const std::function<void(std::uint64_t)>& on_bytes);
 

@@ -73,9 +73,30 @@ Result<PulledModel> settle(const CatalogueModel& model, const Fetched& fetched, 
     return PulledModel{model.name, path, size_bytes, sha256, false};
 }
 
-Result<PulledModel> add_file(const std::string& given, const std::optional<std::string>& name, Refetch refetch,
-                             Session& session) {
+// The checksum the user asks for, in lower case; empty: none.
+Result<std::string> wanted_checksum(const Arguments& arguments) {
+    std::string wanted = arguments.text("sha256").value_or("");
+    for (char& c : wanted) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (arguments.text("sha256") && !is_sha256(wanted)) {
+        return Error{ErrorCode::Usage, "--sha256: a checksum is 64 hex digits"};
+    }
+    return wanted;
+}
+
+// Of a file that is not ours to remove.
+Status check_file(const std::string& path, const std::string& wanted, Session& session) {
+    if (wanted.empty()) return {};
+    ProgressBar bar(session.console, "checking " + path, file_size(path).value_or(0), ProgressBar::Unit::Bytes);
+    const std::string sha256 = TRY(hash_file(path, [&](std::uint64_t done) { bar.update(done); }));
+    bar.clear();
+    if (sha256 == wanted) return {};
+    return Error{ErrorCode::InvalidModel, path + ": has the checksum " + sha256 + ", " + wanted + " was expected"};
+}
+
+Result<PulledModel> add_file(const std::string& given, const std::optional<std::string>& name,
+                             const std::string& sha256, Refetch refetch, Session& session) {
     const GgufFile file = TRY(GgufFile::open(given));
+    TRY(check_file(given, sha256, session));
     char* real = ::realpath(given.c_str(), nullptr);
     if (real == nullptr) return Error{ErrorCode::Failed, given + ": " + std::strerror(errno)};
     const std::string path(real);
@@ -98,7 +119,7 @@ Result<PulledModel> add_file(const std::string& given, const std::optional<std::
     if (::symlink(path.c_str(), beside.c_str()) != 0)
         return Error{ErrorCode::Failed, beside + ": " + std::strerror(errno)};
     TRY(rename_file(beside, link));
-    return PulledModel{own, link, file_size(path).value_or(0), "", false};
+    return PulledModel{own, link, file_size(path).value_or(0), sha256, false};
 }
 
 Status show_catalogue(const Arguments& arguments, const Catalogue& catalogue, Session& session) {
@@ -147,6 +168,7 @@ Result<PulledModel> pull_source(const Arguments& arguments, const Catalogue& cat
     const std::string source = arguments.positional(0).value_or(catalogue.default_model);
     const Refetch refetch = arguments.flag("force") ? Refetch::Yes : Refetch::No;
     const std::optional<std::string> name = arguments.text("name");
+    const std::string sha256 = TRY(wanted_checksum(arguments));
     CatalogueModel model;
     if (source.starts_with("hf:")) {
         const HubFile hub = TRY(parse_hub_file(source));
@@ -156,7 +178,7 @@ Result<PulledModel> pull_source(const Arguments& arguments, const Catalogue& cat
         model = *known;
     } else if (::access(source.c_str(), F_OK) == 0 || source.find('/') != std::string::npos ||
                source.ends_with(".gguf")) {
-        return add_file(source, name, refetch, session);
+        return add_file(source, name, sha256, refetch, session);
     } else {
         std::vector<std::string_view> names;
         for (const CatalogueModel& other : catalogue.models) names.push_back(other.name);
@@ -167,8 +189,13 @@ Result<PulledModel> pull_source(const Arguments& arguments, const Catalogue& cat
     if (name) model.name = *name;
     if (!is_model_name(model.name))
         return Error{ErrorCode::Usage, "--name: '" + model.name + "' is no name for a model"};
-    if (const std::optional<std::string> sha256 = arguments.text("sha256")) model.sha256 = *sha256;
-    return pull_model(model, refetch, session);
+    if (!sha256.empty()) model.sha256 = sha256;
+    PulledModel pulled = TRY(pull_model(model, refetch, session));
+    if (pulled.already_here && !sha256.empty()) {
+        TRY(check_file(pulled.path, sha256, session));
+        pulled.sha256 = sha256;
+    }
+    return pulled;
 }
 
 Status run_pull(const Arguments& arguments, Session& session) {

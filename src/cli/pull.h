@@ -13,7 +13,7 @@ struct PulledModel {
     std::string name;
     std::string path;
     std::uint64_t size_bytes = 0;
-    std::string sha256;  // empty when nothing was fetched
+    std::string sha256;  // empty when it was not computed
     bool already_here = false;
 };
 

@@ -239,7 +239,7 @@ class OverHttp(CliTest):
 
     def test_the_hubs_checksum_and_the_users_are_enforced(self):
         self.server.headers = {"X-Linked-Etag": f'"{SHA256}"'}
-        self.assertEqual(self.pull("--sha256", SHA256).returncode, 0)
+        self.assertEqual(self.pull("--sha256", SHA256.upper()).returncode, 0)
         self.server.headers = {"X-Linked-Etag": f'"{"1" * 64}"'}
         done = self.pull("--force")
         self.assertEqual(done.returncode, 3)
@@ -247,6 +247,20 @@ class OverHttp(CliTest):
         self.assertEqual(self.path.read_bytes(), MODEL)  # the good one is still there
         self.server.headers = {}
         self.assertEqual(self.pull("--force", "--sha256", "2" * 64).returncode, 3)
+
+    def test_the_users_checksum_is_asked_of_what_is_here_already(self):
+        self.assertEqual(self.pull().returncode, 0)
+        self.assertEqual(self.pull("--sha256", SHA256).returncode, 0)
+        done = self.pull("--sha256", "2" * 64)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(f"has the checksum {SHA256}, {'2' * 64} was expected".encode(), done.stderr)
+        self.assertEqual(self.path.read_bytes(), MODEL)
+        self.assertEqual(len(self.server.asked), 1)
+
+    def test_what_is_no_checksum_is_a_usage_error_before_anything_is_fetched(self):
+        for text in ("", "abc", "g" * 64, SHA256 + "0"):
+            self.assertIn("64 hex digits", self.fails(2, "pull", self.SOURCE, "--sha256", text, env=self.env))
+        self.assertEqual(self.server.asked, [])
 
     def test_what_is_no_model_is_refused(self):
         self.server.body = b"<html>please log in</html>"
@@ -305,6 +319,11 @@ class Files(CliTest):
         self.assertIn("there is a model of this name", self.fails(1, "pull", TINY_MODEL, "--name", "Mine.v1"))
         self.ok("pull", TINY_MODEL, "--name", "Mine.v1", "--force")
         self.assertIn("no name for a model", self.fails(2, "pull", TINY_MODEL, "--name", "../x"))
+
+    def test_the_users_checksum_is_asked_of_a_file(self):
+        self.assertIn("checksum", self.fails(3, "pull", TINY_MODEL, "--name", "mine", "--sha256", "2" * 64))
+        self.assertFalse((self.home / "models/mine.gguf").exists())
+        self.assertEqual(self.json("pull", TINY_MODEL, "--name", "mine", "--sha256", SHA256)["sha256"], SHA256)
 
     def test_a_file_that_is_no_model_gets_no_name(self):
         bad = self.folder / "bad.gguf"
