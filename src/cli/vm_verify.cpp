@@ -54,11 +54,11 @@ Result<std::vector<vm::Token>> trace_to_check(const Arguments& arguments, const 
     return tokens;
 }
 
-// A trace is of a program: its prompt must begin with it.
-Status check_prompt(const vm::Program& program, std::span<const vm::Token> tokens) {
-    const std::vector<vm::Token> prompt = vm::prompt_program(program);
-    if (tokens.size() < prompt.size() || !std::equal(prompt.begin(), prompt.end(), tokens.begin())) {
-        return Error{ErrorCode::InvalidModel, "trace: it is of another program"};
+// A trace is of a program and an input: its prompt must be of nothing else.
+Status check_prompt(const Arguments& arguments, const vm::Program& program, std::span<const vm::Token> tokens) {
+    const std::string input = TRY(vm::input_of_prompt(program, TRY(vm::split_trace(tokens)).prompt));
+    if (arguments.text("input").value_or(input) != input) {
+        return Error{ErrorCode::InvalidModel, "trace: it is of another input than --input"};
     }
     return {};
 }
@@ -101,15 +101,17 @@ private:
 Status vm_verify(const Arguments& arguments, Session& session) {
     const std::optional<std::string> path = arguments.positional(1);
     if (!path) return Error{ErrorCode::Usage, "vm verify: of which program? (FILE)"};
+    const std::string engine = arguments.text("engine").value_or("int64");
+    if (engine == "native") return Error{ErrorCode::Usage, "vm verify: it is the model that verifies (--engine)"};
     const InterruptScope interrupts;
     const vm::Program program = TRY(load_vm_program(*path));
     const std::vector<vm::Token> tokens = TRY(trace_to_check(arguments, program));
-    TRY(check_prompt(program, tokens));
+    TRY(check_prompt(arguments, program, tokens));
     ThreadPool pool(TRY(vm_threads(arguments, session)));
     const std::unique_ptr<vm::Transformer> transformer = vm::build_transformer(vm_heads(arguments));
-    const bool float64 = arguments.text("engine").value_or("int64") == "float64";
-    const Verified verified = TRY(float64 ? verify_tokens<double>(*transformer, pool, tokens, session.console)
-                                          : verify_tokens<std::int64_t>(*transformer, pool, tokens, session.console));
+    const Verified verified =
+        TRY(engine == "float64" ? verify_tokens<double>(*transformer, pool, tokens, session.console)
+                                : verify_tokens<std::int64_t>(*transformer, pool, tokens, session.console));
     const std::string difference =
         verified.mismatch ? vm::describe(*verified.mismatch, program, tokens) : std::string();
     if (arguments.flag("json")) {
@@ -154,12 +156,15 @@ Status vm_bench(const Arguments& arguments, Session& session) {
         });
     }));
     bench.add(native.tokens, native.seconds);
-    const double plain_seconds = bench.time("native interpreter without trace (no model)", 1, [&] {
-        const double started = monotonic_seconds();
-        vm::Interpreter(program, input).run(~std::uint64_t{0});
-        return monotonic_seconds() - started;
-    });
-    bench.add(native.tokens, plain_seconds);
+    // Without a trace there are no tokens to count, so only what is known to end is run so.
+    if (native.halted) {
+        const double plain_seconds = bench.time("native interpreter without trace (no model)", 1, [&] {
+            const double started = monotonic_seconds();
+            vm::Interpreter(program, input).run(~std::uint64_t{0});
+            return monotonic_seconds() - started;
+        });
+        bench.add(native.tokens, plain_seconds);
+    }
     const auto generate = [&]<typename Number>(std::string_view name, Number) {
         return bench.time(name, 1,
                           [&] { return vm::PreparedProgram<Number>(*transformer, program).generate(input, limits); });

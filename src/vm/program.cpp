@@ -60,6 +60,9 @@ Status check_program(const Program& program) {
         const bool call = instruction.opcode == Opcode::Call || instruction.opcode == Opcode::CallSlot;
         if (use.d && !call) TRY(check_slot(program, instruction.d, pc));
         if (call && instruction.d >= kAbsolute) return bad("call with a frame out of range");
+        if (use.d && instruction.d == kAbsolute + kMemoryPagesSlot && instruction.opcode != Opcode::MoveIf) {
+            return bad("only memory.grow, a move_if, may change the number of memory pages");
+        }
         if (use.a) TRY(check_slot(program, instruction.a, pc));
         if (use.b) TRY(check_slot(program, instruction.b, pc));
         if (use.target && instruction.imm >= count) return bad("a branch leaves the program");

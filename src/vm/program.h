@@ -51,6 +51,8 @@ std::vector<Token> prompt_input(const Program& program, std::string_view input);
 
 // The way back: the program a whole prompt lists, its input among the data. Where the instructions came from is lost.
 Result<Program> program_of_prompt(std::span<const Token> prompt);
+// The input a prompt gives this program; an error where the prompt is not the program, its input and nothing else.
+Result<std::string> input_of_prompt(const Program& program, std::span<const Token> prompt);
 
 std::vector<std::byte> write_program(const Program& program);
 Result<Program> read_program(std::span<const std::byte> bytes);

@@ -104,4 +104,23 @@ Result<Program> program_of_prompt(std::span<const Token> prompt) {
     return PromptReader(prompt).read();
 }
 
+Result<std::string> input_of_prompt(const Program& program, std::span<const Token> prompt) {
+    const std::vector<Token> listed = prompt_program(program);
+    if (prompt.size() < listed.size() || !std::equal(listed.begin(), listed.end(), prompt.begin())) {
+        return Error{ErrorCode::InvalidModel, "prompt: of another program"};
+    }
+    const std::span<const Token> rest = prompt.subspan(listed.size());
+    std::string input;
+    auto next = std::find(rest.begin(), rest.end(), token::kAt);
+    while (next != rest.end() && ++next != rest.end() && is_byte(*next) && *next != token::kByte) {
+        input.push_back(static_cast<char>(*next - token::kByte));
+    }
+    // Whatever else stands there would change the program's memory or begin somewhere else.
+    const std::vector<Token> expected = prompt_input(program, input);
+    if (!std::equal(expected.begin(), expected.end(), rest.begin(), rest.end())) {
+        return Error{ErrorCode::InvalidModel, "prompt: holds more than the program and its input"};
+    }
+    return input;
+}
+
 }  // namespace hearth::vm

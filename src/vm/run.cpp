@@ -44,7 +44,10 @@ Result<RunReport> run_native(const Program& program, std::string_view input, con
         if (sink) sink(part);
         if (interpreter.state() != Interpreter::State::Running || !watch.go_on(report.tokens)) break;
         part.clear();
-        interpreter.run_traced(part, std::min<std::uint64_t>(kPart, limits.max_tokens - report.tokens));
+        const std::uint64_t room = limits.max_tokens - report.tokens;
+        interpreter.run_traced(part, std::min<std::uint64_t>(kPart, room));
+        // Instructions run whole, limits may end inside one; what prints or stops is a single token and never cut.
+        part.resize(std::min<std::uint64_t>(part.size(), room));
         report.tokens += part.size();
     }
     report.output = interpreter.output();

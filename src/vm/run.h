@@ -28,8 +28,9 @@ struct RunReport {
     TraceHash trace_hash;  // prompt and generated tokens
     bool halted = false;   // the program stopped by itself, by a trap too
     std::optional<TrapKind> trap;
-    std::uint32_t pc = 0;    // where it stopped
-    std::string stopped_by;  // which limit, when it did not stop by itself
+    std::uint32_t pc = 0;       // where it stopped
+    std::string stopped_by;     // which limit, when it did not stop by itself
+    bool left_program = false;  // ... or because the model came to where no instruction is
 
     bool book(Token token);  // one more generated token; false when it is the last
 };

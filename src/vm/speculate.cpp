@@ -22,10 +22,12 @@ Result<RunReport> run_speculatively(const Transformer& transformer, const Progra
     std::vector<Token> draft;
     while (!report.halted && watch.go_on(report.tokens)) {
         draft.clear();
-        interpreter.run_traced(draft, std::min(kDraft, limits.max_tokens - report.tokens));
+        const std::uint64_t room = limits.max_tokens - report.tokens;
+        interpreter.run_traced(draft, std::min(kDraft, room));
+        draft.resize(std::min<std::uint64_t>(draft.size(), room));  // a limit may end inside an instruction
         const auto go_on = [&](std::uint64_t position) { return watch.go_on(position - report.prompt_tokens); };
         if (verifier.check(draft, go_on)) return PreparedProgram<Number>(transformer, program).generate(input, limits);
-        if (verifier.stopped()) break;
+        draft.resize(verifier.checked() - report.prompt_tokens - report.tokens);  // all, unless it was stopped
         for (const Token token : draft) report.book(token);
     }
     report.pc = interpreter.pc();

@@ -69,11 +69,14 @@ void Generation<Number>::run(const RunLimits& limits) {
         const bool look = report_.tokens % kWatchTokens == 0 || report_.tokens >= limits.max_tokens;
         if (look && !watch.go_on(report_.tokens)) break;
         const Token next = engine_.predict();
+        // The machine traps where a call names no instruction; the model finds none, and falls back to position 0.
+        report_.left_program = next == token::kBegin;
+        if (report_.left_program) break;
         if (report_.book(next)) engine_.feed(next);
     }
     report_.pc = engine_.cursor();
     report_.seconds += watch.seconds();
-    report_.stopped_by = watch.stopped_by();
+    report_.stopped_by = report_.left_program ? "a call of what is no instruction" : watch.stopped_by();
 }
 
 template class Generation<std::int64_t>;

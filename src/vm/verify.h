@@ -38,6 +38,8 @@ public:
     std::optional<Mismatch> check(std::span<const Token> tokens, const std::function<bool(std::uint64_t)>& go_on);
     std::span<const Token> tokens() const { return tokens_; }
     bool stopped() const { return stopped_; }
+    // So many tokens, the prompt's among them, are what the model says.
+    std::size_t checked() const { return next_ + 1; }
     // Blocks whose assumed state was the model's own; the others were checked again from the model's.
     std::size_t blocks_assumed() const { return assumed_; }
 

@@ -53,6 +53,12 @@ TEST(Program, WhatWouldLeaveTheMachinesTablesIsRefused) {
     EXPECT_TRUE(refuses([](Program& p) { p.absolute[0] = kMaxPages + 1; }));
     EXPECT_TRUE(refuses([](Program& p) { p.data[0].address = kPageBytes - 2; }));
     EXPECT_TRUE(refuses([](Program& p) { p.entry = 3; }));
+    // The number of memory pages changes by memory.grow alone.
+    EXPECT_TRUE(refuses([](Program& p) { p.code[0].d = static_cast<std::uint16_t>(kAbsolute + kMemoryPagesSlot); }));
+    EXPECT_FALSE(refuses([](Program& p) {
+        p.code[0].opcode = Opcode::MoveIf;
+        p.code[0].d = static_cast<std::uint16_t>(kAbsolute + kMemoryPagesSlot);
+    }));
     EXPECT_TRUE(refuses([](Program& p) { p.code.clear(); }));
 }
 

@@ -86,6 +86,61 @@ TEST(Speculate, GivesTheModelsOwnTraceForEveryThreadCount) {
     }
 }
 
+TEST(Speculate, EveryLimitOfTokensEndsEveryWayOfRunningAtTheSameToken) {
+    const Program program = recursion(5);
+    const std::uint64_t whole = run_native(program, "", {})->tokens;
+    for (std::uint64_t limit = 1; limit <= whole; ++limit) {
+        RunLimits limits;
+        limits.max_tokens = limit;
+        const RunReport plain = PreparedProgram<std::int64_t>(transformer(), program).generate("", limits).value();
+        ASSERT_EQ(plain.tokens, limit);
+        std::vector<RunReport> others = {run_native(program, "", limits).value(),
+                                         PreparedProgram<double>(transformer(), program).generate("", limits).value()};
+        for (const std::size_t threads : {1u, 3u}) {
+            ThreadPool pool(threads);
+            others.push_back(run_speculatively<std::int64_t>(transformer(), program, "", limits, pool).value());
+        }
+        for (const RunReport& other : others) {
+            EXPECT_EQ(other.tokens, limit);
+            EXPECT_EQ(other.output, plain.output) << limit;
+            EXPECT_EQ(other.trace_hash.text(), plain.trace_hash.text()) << limit;
+            EXPECT_EQ(other.halted, limit == whole) << limit;
+            EXPECT_EQ(other.stopped_by, plain.stopped_by) << limit;
+        }
+    }
+}
+
+TEST(Speculate, WhatWasVerifiedWhenARunIsStoppedIsReported) {
+    const Program program = recursion(14);
+    const std::uint64_t whole = run_native(program, "", {})->tokens;
+    for (const std::size_t threads : {1u, 2u}) {
+        ThreadPool pool(threads);
+        RunLimits limits;
+        limits.on_progress = [](std::uint64_t tokens) { return tokens == 0; };
+        const RunReport report = run_speculatively<std::int64_t>(transformer(), program, "", limits, pool).value();
+        EXPECT_EQ(report.stopped_by, "request");
+        EXPECT_GT(report.tokens, 0u);
+        EXPECT_LT(report.tokens, whole);
+        RunLimits same;
+        same.max_tokens = report.tokens;
+        EXPECT_EQ(report.trace_hash.text(), run_native(program, "", same)->trace_hash.text());
+    }
+}
+
+TEST(Generation, StopsWhereACallNamesNoInstruction) {
+    const Program program = make_program({77, 'x'}, {{Opcode::Output, 0, 0, constant_slot(1), 0},
+                                                     {Opcode::CallSlot, 0, constant_slot(0), 0, 0},
+                                                     {Opcode::Halt, 0, 0, 0, 0}});
+    ASSERT_TRUE(check_program(program).ok());
+    EXPECT_EQ(run_native(program, "", {})->trap, TrapKind::UninitializedElement);
+    RunLimits limits;
+    limits.max_tokens = 1000;
+    const RunReport report = PreparedProgram<std::int64_t>(transformer(), program).generate("", limits).value();
+    EXPECT_TRUE(report.left_program);
+    EXPECT_EQ(report.output, "x");
+    EXPECT_EQ(report.stopped_by, "a call of what is no instruction");
+}
+
 // Calls, loads and stores of all widths, bit operations, 64-bit numbers and output, in traces of several blocks.
 struct Long {
     std::string_view name, input;
@@ -177,6 +232,28 @@ TEST(Verify, APromptReadsBackAsTheProgramItLists) {
     EXPECT_FALSE(program_of_prompt({}).ok());
     prompt[5] = token::kHalt;
     EXPECT_FALSE(program_of_prompt(prompt).ok());
+}
+
+TEST(Verify, APromptGivesAProgramItsInputAndNothingElse) {
+    const Program program = module("calculator");
+    const std::vector<Token> prompt = whole_prompt(program, "1+2");
+    EXPECT_EQ(input_of_prompt(program, prompt).value(), "1+2");
+    EXPECT_EQ(input_of_prompt(program, whole_prompt(program, "")).value(), "");
+    EXPECT_FALSE(input_of_prompt(module("hello"), prompt).ok());
+    EXPECT_FALSE(input_of_prompt(program, {}).ok());
+    const auto with = [&](std::size_t before_end, std::vector<Token> more) {
+        std::vector<Token> changed = prompt;
+        changed.insert(changed.end() - static_cast<std::ptrdiff_t>(before_end), more.begin(), more.end());
+        return input_of_prompt(program, changed).ok();
+    };
+    const std::size_t listed = prompt_program(program).size();
+    EXPECT_TRUE(with(1, {}));
+    // A segment of its own, before and behind the input; a zero byte inside it; another entry.
+    EXPECT_FALSE(with(prompt.size() - listed, {token::kByte + 16, token::kAt, token::kByte + 1, token::kEnd}));
+    const std::size_t entry = static_cast<std::size_t>(byte_length(program.entry)) + 1;
+    EXPECT_FALSE(with(entry, {token::kByte + 16, token::kAt, token::kByte + 1, token::kEnd}));
+    EXPECT_FALSE(with(entry + 3, {token::kByte}));
+    EXPECT_FALSE(with(1, {token::kByte + 1}));
 }
 
 // Written down once, checked on every architecture: the trace of each example, prompt included.
