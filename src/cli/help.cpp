@@ -98,7 +98,7 @@ std::string program_help(const Console& console) {
     out += list_line("NO_COLOR", "no colours when set", 24);
     out += list_line("HEARTH_API_KEY", "a key of hearth serve", 24);
     out += list_line("HF_ENDPOINT", "the model hub that hf: names refer to", 24);
-    out += "\nExit codes: 0 ok, 1 failed, 2 usage, 3 model file, 4 resources (memory, disk).\n";
+    out += "\nExit codes: 0 ok, 1 failed, 2 usage, 3 model file, 4 resources (memory, disk), 130 interrupted.\n";
     return out;
 }
 

@@ -86,13 +86,21 @@ std::string draw(const Json& health, const Json& before, double seconds) {
     return out;
 }
 
+// In slices, so that Ctrl-C need not wait for the end: sleep_for goes on after a signal.
+void wait(std::chrono::milliseconds interval) {
+    constexpr std::chrono::milliseconds kSlice(50);
+    for (; interval.count() > 0 && !InterruptScope::requested(); interval -= kSlice) {
+        std::this_thread::sleep_for(std::min(interval, kSlice));
+    }
+}
+
 Status run_top(const Arguments& arguments, Session& session) {
     Console& console = session.console;
     const ServerAddress address = TRY(ServerAddress::parse(arguments.positional(0).value_or("127.0.0.1:8080")));
     const std::chrono::milliseconds interval(TRY(arguments.whole("interval", 50, 3'600'000)).value_or(1000));
     Json before;
     double then = monotonic_seconds();
-    if (arguments.flag("once") || !console.output_is_terminal()) {
+    if (arguments.flag("once") || arguments.flag("json") || !console.output_is_terminal()) {
         const Json health = TRY(ask_health(address));
         console.print(arguments.flag("json") ? health.dump() + "\n" : draw(health, before, 0));
         return {};
@@ -104,7 +112,7 @@ Status run_top(const Arguments& arguments, Session& session) {
         console.print("\x1b[H\x1b[2J" + draw(health, before, now - then) + "\nCtrl-C ends this.\n");
         before = health;
         then = now;
-        std::this_thread::sleep_for(interval);
+        wait(interval);
     }
     return {};
 }
@@ -116,8 +124,8 @@ const Command kTopCommand = {
     "Watch a server at work",
     "Shows a line per model of a running `hearth serve`: answers running and waiting, tokens per second, the part of "
     "the "
-    "prompts that was known already, and the KV in use. Redraws until Ctrl-C; without a terminal, or with --once, it "
-    "looks once.",
+    "prompts that was known already, and the KV in use. Redraws until Ctrl-C; without a terminal, with --once or with "
+    "--json it looks once.",
     kPositionals,
     kOptions,
     kExamples,

@@ -15,14 +15,18 @@ namespace hearth {
 
 namespace {
 
-constexpr Positional kPositionals[] = {{.name = "VERB",
-                                        .kind = ValueKind::Choice,
-                                        .help = "What to do.",
-                                        .choices = "run|build|disasm|trace|verify|bench|model|draw"},
-                                       {.name = "FILE",
-                                        .kind = ValueKind::File,
-                                        .required = false,
-                                        .help = "The program: a .c, .wasm or .vm file; for model, a file of weights."}};
+constexpr Positional kPositionals[] = {
+    {.name = "VERB",
+     .kind = ValueKind::Choice,
+     .help = "run executes a program, build compiles it, disasm lists its instructions, "
+             "trace prints its tokens, verify asks the model at every position of a "
+             "trace, bench times every way of running, model shows the heads or a file "
+             "of weights, draw makes a picture of them.",
+     .choices = "run|build|disasm|trace|verify|bench|model|draw"},
+    {.name = "FILE",
+     .kind = ValueKind::File,
+     .required = false,
+     .help = "The program: a .c, .wasm or .vm file; for model, a file of weights."}};
 constexpr Option kOptions[] = {
     {.name = "input", .kind = ValueKind::Text, .value_name = "TEXT", .help = "What the program is given to read."},
     {.name = "output", .letter = 'o', .kind = ValueKind::File, .value_name = "FILE", .help = "The file to write."},
@@ -93,18 +97,37 @@ Status run_build(const Arguments& arguments, Session& session) {
     return {};
 }
 
+void print_text(const Arguments& arguments, Session& session, const std::string& text) {
+    session.console.print(arguments.flag("json") ? json_quote(text) + "\n" : text);
+}
+
+// A file that says all by being there; programs are told its name.
+Status write_out(const Arguments& arguments, Session& session, const std::string& path,
+                 std::span<const std::byte> bytes) {
+    TRY(write_file_atomically(path, bytes));
+    if (arguments.flag("json")) session.console.print_line(Json(Json::Object{{"out", path}}).dump());
+    return {};
+}
+
 Status run_disasm(const Arguments& arguments, Session& session) {
     const vm::Program program = TRY(load_vm_program(TRY(needed_file(arguments))));
-    session.console.print(vm::disassemble(program));
+    print_text(arguments, session, vm::disassemble(program));
     return {};
 }
 
 Status run_trace(const Arguments& arguments, Session& session) {
     const vm::Program program = TRY(load_vm_program(TRY(needed_file(arguments))));
     const vm::RunLimits limits = TRY(vm_limits(arguments));
-    std::string line;
+    const bool json = arguments.flag("json");
+    std::string line = json ? "[" : "";
+    bool first = true;
     const auto print = [&](std::span<const vm::Token> tokens) {
         for (const vm::Token token : tokens) {
+            if (json) {
+                line += (first ? "" : ",") + json_quote(vm::token_name(token));
+                first = false;
+                continue;
+            }
             line += vm::token_name(token);
             const bool ends = !vm::is_byte(token) && token != vm::token::kSep && token != vm::token::kSep2 &&
                               token != vm::token::kHigh && token < vm::token::kOpcode;
@@ -114,48 +137,75 @@ Status run_trace(const Arguments& arguments, Session& session) {
         line.clear();
     };
     TRY(vm::run_native(program, arguments.text("input").value_or(""), limits, print));
-    session.console.print("\n");
+    session.console.print(json ? "]\n" : "\n");
     return {};
+}
+
+Json sizes_json(std::uint64_t vocabulary, std::uint64_t width, std::uint64_t layers, std::uint64_t heads,
+                std::uint64_t neurons) {
+    return Json::Object{
+        {"vocabulary", vocabulary}, {"width", width}, {"layers", layers}, {"heads", heads}, {"neurons", neurons}};
+}
+
+Status show_upstream(const Arguments& arguments, Session& session, const std::string& path,
+                     const vm::UpstreamModel& model) {
+    const std::string& stop = model.spellings[static_cast<std::size_t>(model.stop)];
+    const std::uint64_t non_zero = model.non_zero();
+    if (arguments.flag("json")) {
+        const Json sizes = sizes_json(model.vocabulary, model.width, model.layers, model.heads, model.neurons);
+        session.console.print_line(
+            Json(Json::Object{{"sizes", sizes}, {"stop", stop}, {"non_zero_weights", non_zero}}).dump());
+        return {};
+    }
+    session.console.print_line(path + ": V=" + std::to_string(model.vocabulary) + " D=" + std::to_string(model.width) +
+                               " L=" + std::to_string(model.layers) + " H=" + std::to_string(model.heads) +
+                               " F=" + std::to_string(model.neurons) + ", stop " + stop + ", " +
+                               std::to_string(non_zero) + " weights are not zero");
+    return {};
+}
+
+void show_model(const Arguments& arguments, Session& session, const vm::Model& model) {
+    std::string text = "V=" + std::to_string(model.embedding.size()) + " D=" + std::to_string(model.width) +
+                       " L=" + std::to_string(model.layers.size()) + " H=" + std::to_string(model.head_count) +
+                       " F=" + std::to_string(model.neuron_count) + "\n";
+    Json::Array heads;
+    for (std::size_t l = 0; l < model.layers.size(); ++l) {
+        for (const vm::Head& head : model.layers[l].heads) {
+            const std::string kind(vm::head_kind_name(head.kind));
+            heads.push_back(Json::Object{
+                {"layer", static_cast<std::uint64_t>(l)}, {"kind", kind}, {"name", head.name}, {"proof", head.proof}});
+            text += "layer " + std::to_string(l) + "  " + kind + "  " + head.name + ": " + head.proof + "\n";
+        }
+    }
+    if (!arguments.flag("json")) return session.console.print(text);
+    const Json sizes =
+        sizes_json(model.embedding.size(), model.width, model.layers.size(), model.head_count, model.neuron_count);
+    session.console.print_line(Json(Json::Object{{"sizes", sizes}, {"heads", std::move(heads)}}).dump());
 }
 
 // One line a head: what it is and why; or a file of the weights, or what such a file holds.
 Status run_model(const Arguments& arguments, Session& session) {
-    Console& console = session.console;
     vm::Model model = vm::build_transformer(vm::HeadMode::Auto)->model;
     if (const std::optional<std::string> path = arguments.positional(1)) {
         const std::string content = TRY(read_file(*path, std::size_t{256} << 20));
         const std::span<const std::byte> bytes = std::as_bytes(std::span(content));
         if (!vm::is_model_file(bytes)) {
-            const vm::UpstreamModel other = TRY(vm::read_upstream(bytes));
-            console.print_line(*path + ": V=" + std::to_string(other.vocabulary) + " D=" + std::to_string(other.width) +
-                               " L=" + std::to_string(other.layers) + " H=" + std::to_string(other.heads) +
-                               " F=" + std::to_string(other.neurons) + ", stop " +
-                               other.spellings[static_cast<std::size_t>(other.stop)] + ", " +
-                               std::to_string(other.non_zero()) + " weights are not zero");
-            return {};
+            return show_upstream(arguments, session, *path, TRY(vm::read_upstream(bytes)));
         }
         model = TRY(vm::read_model(bytes));
     }
     if (const std::optional<std::string> out = arguments.text("output")) {
-        return write_file_atomically(*out, vm::write_model(model));
+        return write_out(arguments, session, *out, vm::write_model(model));
     }
-    console.print_line("V=" + std::to_string(model.embedding.size()) + " D=" + std::to_string(model.width) +
-                       " L=" + std::to_string(model.layers.size()) + " H=" + std::to_string(model.head_count) +
-                       " F=" + std::to_string(model.neuron_count));
-    for (std::size_t l = 0; l < model.layers.size(); ++l) {
-        for (const vm::Head& head : model.layers[l].heads) {
-            console.print_line("layer " + std::to_string(l) + "  " + std::string(vm::head_kind_name(head.kind)) + "  " +
-                               head.name + ": " + head.proof);
-        }
-    }
+    show_model(arguments, session, model);
     return {};
 }
 
 Status run_draw(const Arguments& arguments, Session& session) {
     const std::string svg = vm::draw_svg(vm::build_transformer(vm::HeadMode::Auto)->model);
     const std::optional<std::string> out = arguments.text("output");
-    if (out) return write_file_atomically(*out, std::as_bytes(std::span(svg)));
-    session.console.print(svg);
+    if (out) return write_out(arguments, session, *out, std::as_bytes(std::span(svg)));
+    print_text(arguments, session, svg);
     return {};
 }
 
@@ -178,6 +228,7 @@ Result<vm::RunLimits> vm_limits(const Arguments& arguments) {
     const std::optional<std::uint64_t> tokens = TRY(arguments.whole("max-tokens", 1, limits.max_tokens));
     if (tokens) limits.max_tokens = *tokens;
     const std::optional<float> seconds = TRY(arguments.real("max-seconds"));
+    if (seconds && *seconds <= 0) return Error{ErrorCode::Usage, "--max-seconds: must be above 0"};
     if (seconds) limits.max_seconds = static_cast<double>(*seconds);
     return limits;
 }

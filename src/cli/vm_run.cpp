@@ -57,6 +57,14 @@ Json report_json(const vm::Program& program, const vm::RunReport& report) {
     return Json(std::move(fields));
 }
 
+// Of a run that did not end by itself.
+Error unfinished(const std::string& path, const vm::RunReport& report) {
+    const ErrorCode code = InterruptScope::requested() ? ErrorCode::Cancelled
+                           : report.left_program       ? ErrorCode::Failed
+                                                       : ErrorCode::OutOfResources;
+    return Error{code, path + ": stopped by " + report.stopped_by};
+}
+
 // Who executes: the model is made once for all programs of a call, and a program's prompt is read once for all inputs.
 class Executor {
 public:
@@ -187,9 +195,30 @@ Status run_foreign(const Arguments& arguments, Session& session, const std::stri
     vm::RunLimits limits = TRY(vm_limits(arguments));
     limits.on_progress = [](std::uint64_t) { return !InterruptScope::requested(); };
     const vm::RunReport report = vm::run_upstream(model, prompt, limits);
-    session.console.print(report.output);
-    session.console.note(tokens_text(report));
-    if (!report.halted) return Error{ErrorCode::OutOfResources, path + ": stopped by " + report.stopped_by};
+    if (arguments.flag("json")) {
+        session.console.print_line(Json(Json::Object{{"output", report.output},
+                                                     {"output_hex", hex_text(report.output)},
+                                                     {"prompt_tokens", report.prompt_tokens},
+                                                     {"tokens", report.tokens},
+                                                     {"seconds", report.seconds},
+                                                     {"halted", report.halted}})
+                                       .dump());
+    } else {
+        session.console.print(report.output);
+        session.console.note(tokens_text(report));
+    }
+    if (!report.halted) return unfinished(path, report);
+    return {};
+}
+
+// A snapshot is of one run, with the input that run has read.
+Status check_options(const Arguments& arguments) {
+    const bool many = arguments.text("inputs") || arguments.text("batch");
+    if (arguments.text("resume") && (many || arguments.text("input"))) {
+        return Error{ErrorCode::Usage, "vm run: --resume goes on with the input the run began with"};
+    }
+    if (arguments.text("snapshot") && many)
+        return Error{ErrorCode::Usage, "vm run: --snapshot keeps one run, not many"};
     return {};
 }
 
@@ -197,6 +226,7 @@ Status run_foreign(const Arguments& arguments, Session& session, const std::stri
 
 Status vm_run(const Arguments& arguments, Session& session) {
     const InterruptScope interrupts;
+    TRY(check_options(arguments));
     if (const std::optional<std::string> list = arguments.text("batch")) return run_batch(arguments, session, *list);
     const std::optional<std::string> path = arguments.positional(1);
     if (!path) return Error{ErrorCode::Usage, "vm run: which program? (FILE or --batch LIST)"};
@@ -222,7 +252,7 @@ Status vm_run(const Arguments& arguments, Session& session) {
         return Error{ErrorCode::Failed, *path + ": trap: " + std::string(vm::trap_message(*report.trap)) + " in " +
                                             vm::position_text(program, report.pc)};
     }
-    if (!report.halted) return Error{ErrorCode::OutOfResources, *path + ": stopped by " + report.stopped_by};
+    if (!report.halted) return unfinished(*path, report);
     return {};
 }
 

@@ -1,9 +1,11 @@
 """In a real (pseudo) terminal: the chat, Ctrl-C and Ctrl-D, colours, the progress bar."""
+import http.server
 import json
 import os
 import pty
 import select
 import signal
+import threading
 import time
 import unittest
 
@@ -176,6 +178,48 @@ class ChatOnATerminal(CliTest):
         self.assertEqual(code, 0)
         self.assertIn("█", seen)
         self.assertIn("\r\x1b[Kperplexity  ", seen.split("░")[-1].split("█")[-1])
+
+
+class HealthHandler(http.server.BaseHTTPRequestHandler):
+    """As much of a server as top asks for."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):  # noqa: N802, the name the library calls
+        body = b'{"status": "ok", "version": "1", "models": [{"id": "tiny", "status": "ready"}]}'
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class TopOnATerminal(CliTest):
+    def setUp(self):
+        super().setUp()
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), HealthHandler)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.address = f"127.0.0.1:{server.server_port}"
+
+    def start(self, *words):
+        terminal = Terminal(["top", self.address, *words], self.environment())
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def test_ctrl_c_ends_it_between_two_looks(self):
+        top = self.start("--interval", "3600000")
+        top.wait_for("Ctrl-C ends this.")
+        top.type("\x03")
+        self.assertEqual(top.finish(20)[0], 0)
+
+    def test_json_is_one_look_on_a_terminal_too(self):
+        code, seen = self.start("--json").finish()
+        self.assertEqual((code, json.loads(seen)["models"][0]["id"]), (0, "tiny"))
 
 
 if __name__ == "__main__":
