@@ -41,7 +41,6 @@ public:
     ByteReader(std::span<const std::byte> bytes, std::string_view what) : bytes_(bytes), what_(what) {}
 
     std::size_t left() const { return bytes_.size() - position_; }
-    std::size_t position() const { return position_; }
     Result<std::uint8_t> u8() { return narrow<std::uint8_t>(1); }
     Result<std::uint16_t> u16() { return narrow<std::uint16_t>(2); }
     Result<std::uint32_t> u32() { return narrow<std::uint32_t>(4); }

@@ -59,7 +59,6 @@ public:
 
     // Takes the tokens at the next positions in, and says for each what the model expects after it.
     std::vector<std::uint32_t> feed(std::span<const std::uint32_t> tokens);
-    std::uint64_t position() const { return position_; }
 
 private:
     struct Pair {

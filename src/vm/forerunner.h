@@ -1,5 +1,5 @@
 // The machine itself running ahead of the model: it proposes the tokens and brings the model's tables to any point of
-// the trace at a tenth of the model's cost. Nothing it says is believed: verify.cpp compares the state the model
+// the trace at a fiftieth of the model's cost. Nothing it says is believed: verify.cpp compares the state the model
 // arrives at with the one assumed here.
 #pragma once
 

@@ -26,7 +26,7 @@ private:
     bool is_embedding_only(const Terms& terms) const;
     std::optional<std::int64_t> steps_back(const Row& query) const;
     void heads(const Layer& layer, std::uint32_t index);
-    void neurons(const Layer& layer, std::uint32_t index);
+    void neurons(const Layer& layer);
     std::uint32_t table_of(const Head& head, std::span<const Terms> values, std::uint32_t layer);
     std::uint32_t column_of(std::uint32_t table, const Terms& value);
     void groups();
@@ -127,13 +127,11 @@ std::uint32_t ForwardCompiler::table_of(const Head& head, std::span<const Terms>
         info.key_x = row(head.key_x);
         info.key_y = row(head.key_y);
         info.tie = head.tie;
-        info.reach = key.reach;
         out_.tables.push_back(info);
         columns_.emplace_back();
         Operation write;
         write.kind = Operation::Kind::Write;
         write.table = found->second;
-        write.layer = layer;
         out_.operations.push_back(std::move(write));
     }
     return found->second;
@@ -176,7 +174,6 @@ void ForwardCompiler::heads(const Layer& layer, std::uint32_t index) {
         }
         Operation read;
         read.kind = Operation::Kind::Read;
-        read.layer = index;
         read.table = table_of(head, values, index);
         read.query = row(head.query_x);
         read.query_y = row(head.query_y);
@@ -190,7 +187,7 @@ void ForwardCompiler::heads(const Layer& layer, std::uint32_t index) {
     }
 }
 
-void ForwardCompiler::neurons(const Layer& layer, std::uint32_t index) {
+void ForwardCompiler::neurons(const Layer& layer) {
     const auto erases = [&](const Neuron& neuron) {
         return neuron.gate.size() == 1 && current_[neuron.gate[0].slot] == one_ && neuron.gate[0].factor == 1 &&
                neuron.value.size() == 1 && neuron.value[0].factor == -1 && neuron.out.size() == 1 &&
@@ -204,7 +201,6 @@ void ForwardCompiler::neurons(const Layer& layer, std::uint32_t index) {
     for (const Neuron& neuron : layer.neurons) {
         if (erases(neuron)) continue;
         Operation operation;
-        operation.layer = index;
         operation.gate = row(neuron.gate);
         operation.value = row(neuron.value);
         Terms out;
@@ -288,12 +284,11 @@ Forward ForwardCompiler::run() {
     out_.position = current_[model_.position_slot];
     out_.square = current_[model_.square_slot];
     for (const Row& weights : model_.embedding) out_.embedding.push_back(row(weights));
-    out_.one = one_;
     take_ranges(-1);
     for (std::uint32_t i = 0; i < model_.layers.size(); ++i) {
         heads(model_.layers[i], i);
         take_ranges(static_cast<int>(2 * i));
-        neurons(model_.layers[i], i);
+        neurons(model_.layers[i]);
         take_ranges(static_cast<int>(2 * i + 1));
     }
     groups();

@@ -25,7 +25,7 @@ struct Term {
 struct TableInfo {
     enum class Kind : std::uint8_t {
         Tokens,   // by position, values known from the token alone
-        Recent,   // by position, never more than `reach` tokens back
+        Recent,   // by position, never more than 16 tokens back
         History,  // by position
         Class,    // the latest entry
         Sum,      // a running sum
@@ -38,7 +38,6 @@ struct TableInfo {
     Span key, member;
     Span key_x, key_y;  // Hull
     Tie tie = Tie::Latest;
-    std::uint32_t reach = 0;
     std::vector<std::vector<std::int64_t>> token_values;  // Tokens: [column][token]
 };
 
@@ -51,7 +50,6 @@ struct Operation {
     Span out;                            // Neuron: terms added to
     std::vector<std::uint32_t> columns;  // Read
     std::vector<Span> outs;              // Read, one a column
-    std::uint32_t layer = 0;
 };
 
 // Tokens whose score is base + 2 v x - v^2 for v = 0, 1, ...: the greatest is at v = x.
@@ -65,7 +63,6 @@ enum class HeadMode : std::uint8_t { Auto, Hull };
 struct Forward {
     std::uint32_t variable_count = 0;
     std::uint32_t position = 0, square = 0;  // variables
-    std::uint32_t one = 0;
     std::uint32_t fetch = 0;       // the operation that reads the opcode; the number of operations where there is none
     std::uint32_t cursor = 0;      // number of the current instruction
     std::vector<Interval> ranges;  // of variables

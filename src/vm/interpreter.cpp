@@ -26,7 +26,6 @@ std::int64_t as_signed(std::uint64_t value) {
 }  // namespace
 
 struct Interpreter::NoTrace {
-    static constexpr bool kTracing = false;
     void token(Token) {}
     void number(std::uint32_t) {}
     void number(std::uint32_t, int) {}
@@ -36,7 +35,6 @@ struct Interpreter::NoTrace {
 };
 
 struct Interpreter::Trace {
-    static constexpr bool kTracing = true;
     std::vector<Token>& tokens;
     void token(Token value) { tokens.push_back(value); }
     void number(std::uint32_t value) { number(value, byte_length(value)); }

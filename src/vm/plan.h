@@ -33,7 +33,6 @@ struct PlanOperation {
     Kind kind = Kind::Copy;
     PlanExpression gate, value;
     Span out;                 // Step, Stairs and the rest: terms added to
-    std::int64_t factor = 1;  // Step, Stairs
     std::uint32_t count = 0;  // Stairs
     std::uint32_t table = 0;
     bool always = false;                               // Write: needs no test
