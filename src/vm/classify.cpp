@@ -13,6 +13,13 @@ bool same(const Row& a, const Row& b) {
                       [](const Weight& x, const Weight& y) { return x.slot == y.slot && x.factor == y.factor; });
 }
 
+// Compared by halves: factors of a file may be too large to double.
+bool is_double(const Row& a, const Row& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Weight& x, const Weight& y) {
+        return x.slot == y.slot && x.factor % 2 == 0 && x.factor / 2 == y.factor;
+    });
+}
+
 std::int64_t factor_of(const Row& row, std::uint32_t slot) {
     for (const Weight& weight : row) {
         if (weight.slot == slot) return weight.factor;
@@ -84,9 +91,7 @@ Classification classify_head(const Model& model, std::size_t layer, std::size_t 
         return {HeadKind::LatestOfClass,
                 "scores are 0 for the class and the first token, -2^60 for all others; the latest of equals wins"};
     }
-    Row doubled = head.key;
-    for (Weight& weight : doubled) weight.factor *= 2;
-    if (square && same(head.key_x, doubled) && is_square_of(model, layer, *square, head.key)) {
+    if (square && is_double(head.key_x, head.key) && is_square_of(model, layer, *square, head.key)) {
         return {HeadKind::LatestByKey,
                 "score = q^2 - (q - k)^2 with integer q and k, -2^60 more outside the class: k = q beats k != q by "
                 "at least 1; the latest of equal keys wins; a key that was never written is not relied upon"};

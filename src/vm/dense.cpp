@@ -132,7 +132,8 @@ DenseRunner::DenseRunner(const DenseModel& model, Multiply multiply) : model_(mo
 // Entries are integers k with score q^2 - (q - k)^2, so that the nearest key wins and the latest of equals.
 DenseRunner::Pair DenseRunner::look_up(DenseHead::Kind kind, HeadState& state, const double* query, const double* key,
                                        const Pair& own) const {
-    const bool asks = query[1] != 0;  // not the first token, which asks for nothing
+    // Not the first token, which asks for nothing, nor what is no number.
+    const bool asks = query[1] != 0 && !std::isnan(query[0] / query[1]);
     const double wanted = asks ? std::clamp(std::round(query[0] / query[1]), -kLargest, kLargest) : 0;
     switch (kind) {
         case DenseHead::Kind::Gather: {

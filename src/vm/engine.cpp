@@ -31,6 +31,12 @@ double whole_quotient(double a, double b) {
     return std::floor(a / b);
 }
 
+// False for what is no number: a snapshot may hold any.
+template <typename Number>
+bool is_key(Number value) {
+    return value >= 0 && value < static_cast<Number>(kKeyLimit);
+}
+
 }  // namespace
 
 template <typename Number>
@@ -123,7 +129,7 @@ void Engine<Number>::add_to(Span out, Number value) {
 // Attention asks for the nearest key there is: outside [0, t] that is the first or the last.
 template <typename Number>
 std::uint64_t Engine<Number>::clamp_position(Number query) const {
-    if (query <= 0) return 0;
+    if (!(query > 0)) return 0;  // what is no number too
     const std::uint64_t last = position_ - 1;
     if (query >= static_cast<Number>(last)) return last;
     return static_cast<std::uint64_t>(query);
@@ -150,7 +156,7 @@ Number* Engine<Number>::entry_to_write(const TableInfo& info, TableState<Number>
             return &state.numbers[(position_ - 1) % kRing * columns];
         case TableInfo::Kind::Class: return state.numbers.data();
         case TableInfo::Kind::Keyed:
-            if (key < 0 || key >= static_cast<Number>(kKeyLimit)) return nullptr;  // of a trace not the machine's
+            if (!is_key(key)) return nullptr;  // of a trace not the machine's
             return state.keyed.write(static_cast<std::uint64_t>(key));
         default: return nullptr;
     }
@@ -203,7 +209,8 @@ const Number* Engine<Number>::entry_to_read(const TableInfo& info, const TableSt
     switch (info.kind) {
         case TableInfo::Kind::Recent: return state.numbers.data() + clamp_position(query) % kRing * columns;
         case TableInfo::Kind::History: return history_entry(state, columns, clamp_position(query));
-        case TableInfo::Kind::Keyed: return query < 0 ? nullptr : state.keyed.read(static_cast<std::uint64_t>(query));
+        case TableInfo::Kind::Keyed:
+            return is_key(query) ? state.keyed.read(static_cast<std::uint64_t>(query)) : nullptr;
         default: return state.numbers.data();  // Class and Sum have one
     }
 }
@@ -377,7 +384,7 @@ void Engine<Number>::run_plan(const Plan& plan) {
 template <typename Number>
 std::pair<Number, Token> Engine<Number>::best_of(const ScoreGroup& group, Number base, Number at) {
     const Number last = static_cast<Number>(group.tokens.size() - 1);
-    const std::size_t value = at <= 0 ? 0 : at >= last ? group.tokens.size() - 1 : static_cast<std::size_t>(at);
+    const std::size_t value = !(at > 0) ? 0 : at >= last ? group.tokens.size() - 1 : static_cast<std::size_t>(at);
     const Number v = static_cast<Number>(value);
     return {plus(base, multiply(v, plus(at, plus(at, -v)))), group.tokens[value]};
 }

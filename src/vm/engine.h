@@ -61,8 +61,8 @@ public:
     void take_recent(Engine& other);
     std::uint32_t cursor() const {
         const Number value = variables_[forward_->cursor];
-        return value < 0 || value > static_cast<Number>(kMaxInstructions) ? kMaxInstructions
-                                                                          : static_cast<std::uint32_t>(value);
+        return value >= 0 && value < static_cast<Number>(kMaxInstructions) ? static_cast<std::uint32_t>(value)
+                                                                           : kMaxInstructions;
     }
 
 private:

@@ -47,6 +47,8 @@ Result<UpstreamModel> read_upstream(std::span<const std::byte> bytes) {
     if (model.stop < 0 || static_cast<std::uint32_t>(model.stop) >= model.vocabulary) {
         return Error{ErrorCode::InvalidModel, "model.bin: the stop token is not in the vocabulary"};
     }
+    // Slots 0 to 2 hold the position, the clock and the square.
+    if (model.width < 3) return Error{ErrorCode::InvalidModel, "model.bin: too narrow for a position"};
     if (model.heads * 2 != model.width) return Error{ErrorCode::InvalidModel, "model.bin: heads are not two wide"};
     const std::uint64_t width = model.width;
     const std::uint64_t neurons = model.neurons;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <limits>
 
 #include "vm/byte_stream.h"
 #include "vm/upstream_run.h"
@@ -93,6 +94,37 @@ TEST(Upstream, ItsFileIsReadAndItsDamageRefused) {
         const Result<UpstreamModel> part = read_upstream(std::span(bytes).first(size));
         // Older files end before the types of the heads.
         EXPECT_EQ(part.ok(), size == bytes.size() - 6 * 4) << size;
+    }
+}
+
+// A model.bin of one layer without spellings to speak of, all of its weights `weight`.
+std::vector<std::byte> flat_upstream_model(std::uint32_t width, double weight) {
+    ByteWriter out;
+    for (const std::uint32_t size : {2u, width, 1u, width / 2, 1u, 0u}) out.u32(size);
+    out.text("stop");
+    out.text("go");
+    const std::size_t weights = 2 * width + 4 * width * width + 3 * width + 2 * width;
+    for (std::size_t i = 0; i < weights; ++i) out.u64(std::bit_cast<std::uint64_t>(weight));
+    out.u32(0);
+    out.u32(0);
+    return out.take();
+}
+
+TEST(Upstream, AModelTooNarrowForThePositionIsRefused) {
+    EXPECT_FALSE(read_upstream(flat_upstream_model(2, 1)).ok());
+    EXPECT_TRUE(read_upstream(flat_upstream_model(4, 1)).ok());
+}
+
+TEST(Upstream, WeightsThatAreNoNumbersAreAnswered) {
+    for (const double weight : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+        const UpstreamModel model = read_upstream(flat_upstream_model(4, weight)).value();
+        for (const std::int32_t type : {0, 2}) {
+            UpstreamModel typed = model;
+            typed.head_type.assign(2, type);
+            RunLimits limits;
+            limits.max_tokens = 5;
+            EXPECT_LE(run_upstream(typed, parse_upstream_prompt(typed, "go go").value(), limits).tokens, 5u);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "vm/draw.h"
 #include "vm/interpreter.h"
@@ -314,6 +315,33 @@ TEST(Run, APreparedProgramAnswersManyInputs) {
     EXPECT_EQ(prepared.generate("", {})->output, std::string(1, '\0'));
     EXPECT_EQ(prepared.generate("x", {})->output, "x");
     EXPECT_FALSE(prepared.generate(std::string("a\0b", 3), {}).ok());
+}
+
+// A head that looks up slot 3 = factor k, and the neuron that squares k.
+Model key_model(std::int64_t factor, std::int64_t doubled) {
+    Model model;
+    model.width = 6;
+    model.square_slot = 1;
+    Head head;
+    head.query_x = {{3, 1}};
+    head.query_y = {{2, 1}};
+    head.key_x = {{3, doubled}};
+    head.key_y = {{4, -1}};
+    head.out[0] = {{5, 1}};
+    head.key = {{3, factor}};
+    head.member = {{2, 1}};
+    model.layers.resize(2);
+    model.layers[0].neurons = {{{{3, factor}}, {{3, factor}}, {{4, 1}}, "square"}};
+    model.layers[1].heads = {head};
+    return model;
+}
+
+TEST(Model, AKeyTooLargeToDoubleIsOfNoKnownForm) {
+    constexpr std::int64_t kLarge = std::int64_t{1} << 62;
+    EXPECT_EQ(classify_head(key_model(7, 14), 1, 0).kind, HeadKind::LatestByKey);
+    EXPECT_EQ(classify_head(key_model(-kLarge, std::numeric_limits<std::int64_t>::min()), 1, 0).kind,
+              HeadKind::LatestByKey);
+    EXPECT_EQ(classify_head(key_model(kLarge, std::numeric_limits<std::int64_t>::min()), 1, 0).kind, HeadKind::Search);
 }
 
 }  // namespace
