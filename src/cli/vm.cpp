@@ -228,7 +228,7 @@ Result<vm::RunLimits> vm_limits(const Arguments& arguments) {
     const std::optional<std::uint64_t> tokens = TRY(arguments.whole("max-tokens", 1, limits.max_tokens));
     if (tokens) limits.max_tokens = *tokens;
     const std::optional<float> seconds = TRY(arguments.real("max-seconds"));
-    if (seconds && *seconds <= 0) return Error{ErrorCode::Usage, "--max-seconds: must be above 0"};
+    if (seconds && !(*seconds > 0)) return Error{ErrorCode::Usage, "--max-seconds: must be above 0"};
     if (seconds) limits.max_seconds = static_cast<double>(*seconds);
     return limits;
 }
