@@ -7,6 +7,7 @@
 #include "kernels/panels_x86_types.h"
 // After the types.
 #include "kernels/panels_x86_tiles.h"
+#include "kernels/tiles_amx.h"
 
 #if !defined(__AMX_INT8__) && !defined(__AMXINT8__)  // GCC's name and clang's
 #error "this file needs AMX; see room.cmake"
@@ -22,21 +23,6 @@ constexpr std::size_t kBatchTokens = 256;  // that share unpacked planes
 constexpr std::size_t kPanelsAtOnce = 2;   // that meet a pair of groups while it is in the first cache
 constexpr std::size_t kColumnTiles = 4;    // 64 columns each
 constexpr int kPlaneBits = 7;
-
-// Eight tiles of sixteen rows and 64 bytes, in the format LDTILECFG reads.
-struct TileShapes {
-    std::uint8_t palette = 1;
-    std::uint8_t start_row = 0;
-    std::uint8_t reserved[14] = {};
-    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileShapes) == 64);
-
-// The intrinsics of tiles say nothing to the compiler about the memory they use.
-[[gnu::always_inline]] inline void memory_barrier() {
-    __asm__ volatile("" ::: "memory");
-}
 
 // One panel's 256 columns.
 struct Planes {
@@ -171,8 +157,7 @@ void add_block(Batch& batch, const Planes* planes, std::size_t panels, std::size
 // Whole panels and whole pairs of groups.
 template <typename Type>
 void matmul_tiles(const PanelTask& task) {
-    const TileShapes shapes;
-    _tile_loadconfig(&shapes);
+    _tile_loadconfig(&kTileShapes);
     Planes planes[kPanelsAtOnce];
     Batch batch;
     batch.row_bytes = task.activation_row_bytes;
@@ -241,6 +226,7 @@ void install_amx(Kernels& table) {
     set_matmul<PanelQ3_K, DType::Q3_K>(table);
     set_matmul<PanelQ6_K, DType::Q6_K>(table);
     set_matmul<PanelIQ4_XS, DType::IQ4_XS>(table);
+    install_amx_fast(table);
 }
 
 }  // namespace hearth

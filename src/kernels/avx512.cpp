@@ -13,6 +13,7 @@ namespace hearth {
 void install_avx512(Kernels& table) {
     install_quantised_matmul(table);
     install_avx512_panels(table);
+    install_avx512_fast(table);
     install_avx512_vectors(table);
     install_avx512_float(table);
 }

@@ -52,13 +52,13 @@ struct PanelTask {
     std::size_t out_stride;  // floats from one token to the next
 };
 
-// Arranges rows of quantised activations (ActivationBlock32 or 256) as one tile.
+// Arranges rows of activations (ActivationBlock32 or 256, or floats) as one tile.
 struct TileTask {
     const std::byte* rows;  // one after another
     std::size_t row_bytes;
-    std::size_t tokens;  // at most Kernels::tile_tokens; the missing ones become zeros
+    std::size_t tokens;  // at most those of a tile; the missing ones become zeros
     std::size_t columns;
-    std::byte* out;  // Kernels::tile_tokens * row_bytes
+    std::byte* out;  // as many rows as a tile has tokens
 };
 
 struct PanelKernels {
@@ -97,6 +97,16 @@ struct FastKernels {
     static constexpr std::size_t row_bytes(std::size_t columns) {
         return columns + (columns + kBlock256 - 1) / kBlock256 * sizeof(float);
     }
+};
+
+// Float weights and many tokens: activations in tiles, in the order in which the kernel reads them. Rows come in eights
+// and columns in sixteens, others are for Kernels::matmul.
+struct FloatTileKernels {
+    static constexpr std::size_t kRowMultiple = 8;
+    static constexpr std::size_t kColumnMultiple = 16;
+    std::size_t tile_tokens = 0;  // 0: this level has none
+    void (*tile)(const TileTask& task) = nullptr;
+    void (*matmul[kDTypeLimit])(const MatmulTask& task) = {};  // by weight type; the first token begins a tile
 };
 
 // Attention of one token's query heads that share a KV head, over positions [first, last] of its sequence.
@@ -190,6 +200,7 @@ struct Kernels {
     void (*tile_q8x32)(const TileTask& task);
     void (*tile_q8x256)(const TileTask& task);
     FastKernels fast;
+    FloatTileKernels float_tiles;
 
     // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. May work in place.
     void (*rms_norm)(const float* x, const float* weight, std::size_t n, float eps, float* out);

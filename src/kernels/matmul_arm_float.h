@@ -1,7 +1,8 @@
 // Matmul of F32, F16 and BF16 weights on AArch64, in the sixteen virtual lanes of the reference: lane[k % 16] =
 // fma(w, x, lane) in ascending k, then the tree. Few tokens: some rows at a time, straight from memory. Many: eight
 // rows are widened to f32 once, and a tile of eight rows by three tokens takes four of the sixteen lanes at a time, so
-// that its sums stay in registers. Include once in an ISA file.
+// that its sums stay in registers; the tokens are rows, or tiles in the order in which they are read. Include once in
+// an ISA file.
 #pragma once
 
 #include <arm_neon.h>
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels/ahead_arm.h"
 #include "kernels/kernels.h"
 
 namespace hearth {
@@ -127,10 +129,7 @@ inline void add_tail(float* lanes, const typename Weights::Element* w, const flo
     for (std::size_t i = 0; i < columns; ++i) lanes[i] = __builtin_fmaf(Weights::one(w[i]), x[i], lanes[i]);
 }
 
-inline constexpr std::size_t kAheadBytes = std::size_t{16} << 10;
-inline constexpr std::size_t kLineBytes = 64;
-
-// What to ask of memory while `rows` rows from `row` on are multiplied: the weights some 16 KiB further on, into the
+// What to ask of memory while `rows` rows from `row` on are multiplied: the weights some pages further on, into the
 // second cache and in one sequence, as memory likes it best; several rows read at once are several sequences. Near the
 // end there is nothing left to ask for.
 inline const std::byte* bytes_ahead(const MatmulTask& task, std::size_t row, std::size_t rows) {
@@ -274,7 +273,53 @@ struct WideRows {
 struct TileLanes {
     float32x4_t at[4][kTileTokens][kTileRows];
 };
-inline constexpr float32x4_t kNoSums[kTileTokens][kTileRows] = {};
+// Four lanes of the tokens of a tile: where each begins, and the bytes to its next four.
+struct TokenLanes {
+    const float* at[kTileTokens];
+    std::size_t stride;
+};
+
+// Rows of activations. Tokens past the end repeat the last one: computed, never stored.
+struct TokenRows {
+    const MatmulTask& task;
+    std::size_t last;
+    [[gnu::always_inline]] TokenLanes lanes(std::size_t token, std::size_t column, std::size_t,
+                                            std::size_t group) const {
+        TokenLanes out = {.at = {}, .stride = kLaneCount * sizeof(float)};
+        for (std::size_t t = 0; t < kTileTokens; ++t) {
+            out.at[t] = token_row(task, token + t < last ? token + t : last - 1) + column + 4 * group;
+        }
+        return out;
+    }
+};
+
+// Tiles of activations: [chunk of columns][lane group][sixteen columns][token] of four floats, so that the whole tile
+// is one sequence, as the second cache likes it best.
+struct TokenTiles {
+    const MatmulTask& task;
+    std::size_t last;
+    [[gnu::always_inline]] TokenLanes lanes(std::size_t token, std::size_t column, std::size_t steps,
+                                            std::size_t group) const {
+        const float* tile = token_row(task, token) + kTileTokens * (column + 4 * steps * group);
+        return {{tile, tile + 4, tile + 8}, 4 * kTileTokens * sizeof(float)};
+    }
+};
+
+inline void tile_floats(const TileTask& task) {
+    auto* out = reinterpret_cast<float*>(task.out);
+    for (std::size_t begin = 0; begin < task.columns; begin += kChunkColumns) {
+        const std::size_t left = task.columns - begin;
+        const std::size_t steps = (left < kChunkColumns ? left : kChunkColumns) / kLaneCount;
+        for (std::size_t t = 0; t < kTileTokens; ++t) {
+            const auto* row = reinterpret_cast<const float*>(task.rows + t * task.row_bytes) + begin;
+            for (std::size_t i = 0; i < 4 * steps; ++i) {  // four columns each
+                float* to = out + (i % 4 * steps + i / 4) * 4 * kTileTokens + 4 * t;
+                vst1q_f32(to, t < task.tokens ? vld1q_f32(row + 4 * i) : vdupq_n_f32(0.0f));
+            }
+        }
+        out += kTileTokens * kLaneCount * steps;
+    }
+}
 
 template <typename Weights>
 void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t steps, WideRows& out) {
@@ -288,16 +333,15 @@ void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std:
     }
 }
 
-// Four lanes of all sums of a tile over a chunk of at least one step. Assembly, because compilers spill a few of the
-// sums, and then wait for them. Four rows take one token after the other: the other way round, three products to a
-// vector of weights, the pipes lose a tenth. Registers: v8-v31 sums by token and row, v0-v2 activations, v4-v7 weights.
-[[gnu::always_inline]] inline void multiply_lanes(const float (*w)[kTileRows][4], const float* const (&x)[kTileTokens],
-                                                  std::size_t steps, const float32x4_t (*before)[kTileRows],
+// Four lanes of all sums of a tile over a chunk of at least one step, from those `before` or from zero. Assembly,
+// because compilers spill a few of the sums, and then wait for them. Four rows take one token after the other: the
+// other way round, three products to a vector of weights, the pipes lose a tenth. Registers: v8-v31 sums by token and
+// row, v0-v2 activations, v4-v7 weights.
+[[gnu::always_inline]] inline void multiply_lanes(const float (*w)[kTileRows][4], TokenLanes x, std::size_t steps,
+                                                  const float32x4_t (*before)[kTileRows],
                                                   float32x4_t (*after)[kTileRows]) {
-    const float* x0 = x[0];
-    const float* x1 = x[1];
-    const float* x2 = x[2];
     __asm__ volatile(
+        "cbz %[before], 2f\n"
         "ldp q8, q9, [%[before], #0]\n"
         "ldp q10, q11, [%[before], #32]\n"
         "ldp q12, q13, [%[before], #64]\n"
@@ -310,6 +354,32 @@ void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std:
         "ldp q26, q27, [%[before], #288]\n"
         "ldp q28, q29, [%[before], #320]\n"
         "ldp q30, q31, [%[before], #352]\n"
+        "b 1f\n"
+        "2:\n"
+        "movi v8.4s, #0\n"
+        "movi v9.4s, #0\n"
+        "movi v10.4s, #0\n"
+        "movi v11.4s, #0\n"
+        "movi v12.4s, #0\n"
+        "movi v13.4s, #0\n"
+        "movi v14.4s, #0\n"
+        "movi v15.4s, #0\n"
+        "movi v16.4s, #0\n"
+        "movi v17.4s, #0\n"
+        "movi v18.4s, #0\n"
+        "movi v19.4s, #0\n"
+        "movi v20.4s, #0\n"
+        "movi v21.4s, #0\n"
+        "movi v22.4s, #0\n"
+        "movi v23.4s, #0\n"
+        "movi v24.4s, #0\n"
+        "movi v25.4s, #0\n"
+        "movi v26.4s, #0\n"
+        "movi v27.4s, #0\n"
+        "movi v28.4s, #0\n"
+        "movi v29.4s, #0\n"
+        "movi v30.4s, #0\n"
+        "movi v31.4s, #0\n"
         "1:\n"
         "ldp q4, q5, [%[w]]\n"
         "ldr q0, [%[x0]]\n"
@@ -324,8 +394,8 @@ void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std:
         "fmla v17.4s, v5.4s, v1.4s\n"
         "fmla v18.4s, v6.4s, v1.4s\n"
         "fmla v19.4s, v7.4s, v1.4s\n"
-        "add %[x0], %[x0], #64\n"
-        "add %[x1], %[x1], #64\n"
+        "add %[x0], %[x0], %[stride]\n"
+        "add %[x1], %[x1], %[stride]\n"
         "fmla v24.4s, v4.4s, v2.4s\n"
         "fmla v25.4s, v5.4s, v2.4s\n"
         "fmla v26.4s, v6.4s, v2.4s\n"
@@ -337,7 +407,7 @@ void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std:
         "fmla v13.4s, v5.4s, v0.4s\n"
         "fmla v14.4s, v6.4s, v0.4s\n"
         "fmla v15.4s, v7.4s, v0.4s\n"
-        "add %[x2], %[x2], #64\n"
+        "add %[x2], %[x2], %[stride]\n"
         "subs %[steps], %[steps], #1\n"
         "fmla v20.4s, v4.4s, v1.4s\n"
         "fmla v21.4s, v5.4s, v1.4s\n"
@@ -360,8 +430,8 @@ void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std:
         "stp q26, q27, [%[after], #288]\n"
         "stp q28, q29, [%[after], #320]\n"
         "stp q30, q31, [%[after], #352]\n"
-        : [w] "+r"(w), [x0] "+r"(x0), [x1] "+r"(x1), [x2] "+r"(x2), [steps] "+r"(steps)
-        : [before] "r"(before), [after] "r"(after)
+        : [w] "+r"(w), [x0] "+r"(x.at[0]), [x1] "+r"(x.at[1]), [x2] "+r"(x.at[2]), [steps] "+r"(steps)
+        : [before] "r"(before), [after] "r"(after), [stride] "r"(x.stride)
         : "memory", "cc", "v0", "v1", "v2", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
           "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
           "v30", "v31");
@@ -421,14 +491,14 @@ private:
     std::size_t end_ = 0;
 };
 
-// Eight rows and the tokens [first, last). Tokens past the end repeat the last one: computed, never stored. Sums that
-// no other chunk needs stay where those of the tile before were: with all of them the first cache would overflow.
-template <typename Weights>
-void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t last) {
+// Eight rows and the tokens [first, tokens.last). Sums that no other chunk needs stay where those of the tile before
+// were: with all of them the first cache would overflow.
+template <typename Weights, typename Tokens>
+void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, const Tokens& tokens) {
     WideRows wide;
     TileLanes sums[kGroupTiles];  // of all tiles, between two chunks
     TileLanes done;
-    const std::size_t tiles = (last - first + kTileTokens - 1) / kTileTokens;
+    const std::size_t tiles = (tokens.last - first + kTileTokens - 1) / kTileTokens;
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
     for (std::size_t begin = 0; begin < whole; begin += kChunkColumns) {
         const bool more = whole - begin > kChunkColumns;
@@ -440,14 +510,24 @@ void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, 
             TileLanes& after = more ? sums[i] : done;
             for (std::size_t group = 0; group < 4; ++group) {
                 ahead.prefetch_part();
-                const float* x[kTileTokens];
-                for (std::size_t t = 0; t < kTileTokens; ++t) {
-                    x[t] = token_row(task, token + t < last ? token + t : last - 1) + begin + 4 * group;
-                }
-                multiply_lanes(wide.at[group], x, steps, begin == 0 ? kNoSums : sums[i].at[group], after.at[group]);
+                multiply_lanes(wide.at[group], tokens.lanes(token, begin, steps, group), steps,
+                               begin == 0 ? nullptr : sums[i].at[group], after.at[group]);
             }
-            if (!more)
-                store_tile<Weights>(task, row, token, token + kTileTokens < last ? token + kTileTokens : last, done);
+            if (more) continue;
+            const std::size_t end = token + kTileTokens < tokens.last ? token + kTileTokens : tokens.last;
+            store_tile<Weights>(task, row, token, end, done);
+        }
+    }
+}
+
+// The first `rows` rows, which come in eights, and all tokens.
+template <typename Weights, typename Tokens>
+void multiply_groups(const MatmulTask& task, std::size_t rows) {
+    constexpr std::size_t kGroup = kGroupTiles * kTileTokens;
+    for (std::size_t first = 0; first < task.tokens; first += kGroup) {
+        const Tokens tokens = {task, task.tokens - first < kGroup ? task.tokens : first + kGroup};
+        for (std::size_t row = 0; row < rows; row += kTileRows) {
+            multiply_group<Weights>(task, row, first, tokens);
         }
     }
 }
@@ -455,24 +535,34 @@ void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, 
 template <typename Weights, void (*kFewTokens)(const MatmulTask&)>
 void matmul_float(const MatmulTask& task) {
     if (task.tokens < 9 || task.columns < kLaneCount) return kFewTokens(task);
-    constexpr std::size_t kGroup = kGroupTiles * kTileTokens;
-    const std::size_t row = task.rows / kTileRows * kTileRows;  // the first of those left over
-    for (std::size_t first = 0; first < task.tokens; first += kGroup) {
-        const std::size_t last = task.tokens - first < kGroup ? task.tokens : first + kGroup;
-        for (std::size_t r = 0; r < row; r += kTileRows) multiply_group<Weights>(task, r, first, last);
-    }
-    if (row == task.rows) return;
+    const std::size_t rows = task.rows / kTileRows * kTileRows;
+    multiply_groups<Weights, TokenRows>(task, rows);
+    if (rows == task.rows) return;
     MatmulTask rest = task;
-    rest.weights += row * task.weight_row_bytes;
-    rest.rows -= row;
-    rest.out += row;
+    rest.weights += rows * task.weight_row_bytes;
+    rest.rows -= rows;
+    rest.out += rows;
     kFewTokens(rest);
 }
 
+template <typename Weights>
+void matmul_float_tiles(const MatmulTask& task) {
+    multiply_groups<Weights, TokenTiles>(task, task.rows);
+}
+
 inline void install_float_matmul(Kernels& table) {
-    table.matmul[static_cast<std::size_t>(DType::F32)] = matmul_float<FloatWeights, few_tokens<FloatWeights>>;
-    table.matmul[static_cast<std::size_t>(DType::F16)] = matmul_float<HalfWeights, few_tokens_half>;
-    table.matmul[static_cast<std::size_t>(DType::BF16)] = matmul_float<BrainWeights, few_tokens<BrainWeights>>;
+    constexpr auto kFloat = static_cast<std::size_t>(DType::F32);
+    constexpr auto kHalf = static_cast<std::size_t>(DType::F16);
+    constexpr auto kBrain = static_cast<std::size_t>(DType::BF16);
+    table.matmul[kFloat] = matmul_float<FloatWeights, few_tokens<FloatWeights>>;
+    table.matmul[kHalf] = matmul_float<HalfWeights, few_tokens_half>;
+    table.matmul[kBrain] = matmul_float<BrainWeights, few_tokens<BrainWeights>>;
+    static_assert(kTileRows == FloatTileKernels::kRowMultiple && kLaneCount == FloatTileKernels::kColumnMultiple);
+    table.float_tiles.tile_tokens = kTileTokens;
+    table.float_tiles.tile = tile_floats;
+    table.float_tiles.matmul[kFloat] = matmul_float_tiles<FloatWeights>;
+    table.float_tiles.matmul[kHalf] = matmul_float_tiles<HalfWeights>;
+    table.float_tiles.matmul[kBrain] = matmul_float_tiles<BrainWeights>;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // int8 matrix multiply extension.
 #pragma once
 
+#include "kernels/fast_block.h"
 #include "kernels/panels_arm_gemm.h"
 
 namespace hearth {
@@ -22,16 +23,7 @@ inline void fast_tile(const FastTileTask& task) {
     for (std::size_t first = 0; first < task.columns; first += kBlock256) {
         const std::size_t columns = task.columns - first < kBlock256 ? task.columns - first : kBlock256;
         for (std::size_t t = 0; t < kFastTokens; ++t) {
-            ActivationBlock256 block = {};
-            if (t < task.tokens) {
-                const float* x = task.rows + t * task.row_floats + first;
-                float padded[kBlock256] = {};
-                if (columns < kBlock256) {
-                    for (std::size_t i = 0; i < columns; ++i) padded[i] = x[i];
-                    x = padded;
-                }
-                task.quantize(x, kBlock256, &block);
-            }
+            const ActivationBlock256 block = fast_block(task, t, first, columns);
             std::byte* out = task.out + kFastTokens * first + 8 * t;
             for (std::size_t s = 0; s < columns / 8; ++s) {
                 __builtin_memcpy(out + kFastStepBytes * s, block.q + 8 * s, 8);

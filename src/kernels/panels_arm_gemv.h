@@ -2,6 +2,7 @@
 // of it on the table.
 #pragma once
 
+#include "kernels/ahead_arm.h"
 #include "kernels/panels_arm_types.h"
 
 namespace hearth {
@@ -27,6 +28,7 @@ namespace {
         "cbz %[pairs], 2f\n"
         "1:\n"
         // First block; the second one of the round before is finished.
+        "prfm pldl2keep, [%[w], #%c[ahead]]\n"
         "ldp q16, q17, [%[w], #16]\n"
         "ldp d24, d25, [%[x], #8]\n"
         "ldp q18, q19, [%[w], #48]\n"
@@ -53,6 +55,7 @@ namespace {
         "and v18.16b, v18.16b, v12.16b\n"
         "smmla v3.4s, v13.16b, v24.16b\n"
         "and v19.16b, v19.16b, v12.16b\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+64]\n"
         "ldp q22, q23, [%[w], #112]\n"
         "scvtf v6.4s, v6.4s, #4\n"
         "fmul v5.4s, v5.4s, v15.s[0]\n"
@@ -75,6 +78,7 @@ namespace {
         "and v22.16b, v22.16b, v12.16b\n"
         "smmla v3.4s, v13.16b, v25.16b\n"
         "and v23.16b, v23.16b, v12.16b\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+128]\n"
         "ldr s15, [%[x]]\n"
         "fmla %[high].4s, v6.4s, v7.4s\n"
         "smmla v0.4s, v20.16b, v27.16b\n"
@@ -98,6 +102,7 @@ namespace {
         "shl v30.16b, v17.16b, #4\n"
         "shl v31.16b, v18.16b, #4\n"
         "shl v13.16b, v19.16b, #4\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+192]\n"
         "ldp q20, q21, [%[w], #224]\n"
         "scvtf v0.4s, v0.4s, #4\n"
         "smmla v4.4s, v29.16b, v24.16b\n"
@@ -130,6 +135,7 @@ namespace {
         "and v22.16b, v22.16b, v12.16b\n"
         "smmla v7.4s, v13.16b, v25.16b\n"
         "and v23.16b, v23.16b, v12.16b\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+256]\n"
         "ldr s15, [%[x], #40]\n"
         "fmla %[high].4s, v2.4s, v3.4s\n"
         "smmla v4.4s, v20.16b, v27.16b\n"
@@ -153,7 +159,7 @@ namespace {
         "fmla %[low].4s, v4.4s, v5.4s\n"
         "fmla %[high].4s, v6.4s, v7.4s\n"
         : [w] "+r"(w), [x] "+r"(x), [pairs] "+r"(pairs), [low] "+w"(acc.low), [high] "+w"(acc.high)
-        :
+        : [ahead] "i"(kAheadBytes)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v12", "v13", "v14", "v15", "v16", "v17",
           "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v29", "v30", "v31");
     return acc;
@@ -167,6 +173,7 @@ namespace {
     __asm__ volatile(
         "movi v31.16b, #0xf0\n"
         "1:\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]]\n"
         "ldp q16, q17, [%[w], #16]\n"
         "ldp q18, q19, [%[w], #48]\n"
         "ldp q28, q29, [%[x]]\n"
@@ -184,6 +191,7 @@ namespace {
         "movi v7.4s, #0\n"
         "shl v27.16b, v19.16b, #4\n"
         "ldp q20, q21, [%[w], #80]\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+64]\n"
         "ldp q22, q23, [%[w], #112]\n"
         "smmla v0.4s, v24.16b, v28.16b\n"
         "smmla v4.4s, v24.16b, v29.16b\n"
@@ -213,6 +221,7 @@ namespace {
         "shl v27.16b, v23.16b, #4\n"
         // Columns 8 to 15.
         "ldp q28, q29, [%[x], #32]\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+128]\n"
         "ldr q17, [%[w]]\n"
         "smmla v0.4s, v24.16b, v28.16b\n"
         "smmla v4.4s, v24.16b, v29.16b\n"
@@ -274,7 +283,7 @@ namespace {
         : [w] "+r"(w), [x] "+r"(x), [blocks] "+r"(blocks), [a0] "+w"(acc[0][0]), [a1] "+w"(acc[0][1]),
           [a2] "+w"(acc[0][2]), [a3] "+w"(acc[0][3]), [b0] "+w"(acc[1][0]), [b1] "+w"(acc[1][1]), [b2] "+w"(acc[1][2]),
           [b3] "+w"(acc[1][3])
-        :
+        : [ahead] "i"(kAheadBytes)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v31");
 }

@@ -1,6 +1,7 @@
 // Q5_0 panels with one token, in assembly: GCC keeps a sum in memory there and waits for it in every block.
 #pragma once
 
+#include "kernels/ahead_arm.h"
 #include "kernels/panels_arm_types.h"
 
 namespace hearth {
@@ -26,12 +27,15 @@ namespace {
         "cbz %[pairs], 2f\n"
         "1:\n"
         // First block; the second one of the round before is finished.
+        "prfm pldl2keep, [%[w], #%c[ahead]]\n"
         "ldp q16, q17, [%[w], #16]\n"
         "ldr q8, [%[w], #144]\n"
         "ldp d24, d25, [%[x], #8]\n"
         "ldp q18, q19, [%[w], #48]\n"
         "ldp d26, d27, [%[x], #24]\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+64]\n"
         "ldp q20, q21, [%[w], #80]\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+128]\n"
         "ldp q22, q23, [%[w], #112]\n"
         "shl v13.16b, v16.16b, #3\n"
         "and v16.16b, v16.16b, v12.16b\n"
@@ -105,12 +109,15 @@ namespace {
         "smmla v2.4s, v22.16b, v27.16b\n"
         "smmla v3.4s, v23.16b, v27.16b\n"
         // Second block; the first one is finished.
+        "prfm pldl2keep, [%[w], #%c[ahead]+192]\n"
         "ldp q16, q17, [%[w], #192]\n"
         "ldr q8, [%[w], #320]\n"
         "ldp d24, d25, [%[x], #48]\n"
         "ldp q18, q19, [%[w], #224]\n"
         "ldp d26, d27, [%[x], #64]\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+256]\n"
         "ldp q20, q21, [%[w], #256]\n"
+        "prfm pldl2keep, [%[w], #%c[ahead]+320]\n"
         "ldp q22, q23, [%[w], #288]\n"
         "shl v13.16b, v16.16b, #3\n"
         "and v16.16b, v16.16b, v12.16b\n"
@@ -200,7 +207,7 @@ namespace {
         "fmla %[low].4s, v4.4s, v5.4s\n"
         "fmla %[high].4s, v6.4s, v7.4s\n"
         : [w] "+r"(w), [x] "+r"(x), [pairs] "+r"(pairs), [low] "+w"(acc.low), [high] "+w"(acc.high)
-        :
+        : [ahead] "i"(kAheadBytes)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v10", "v11", "v12", "v13", "v14",
           "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v29", "v30",
           "v31");

@@ -118,6 +118,7 @@ template <typename Panel>
 template <typename Panel>
 Floats8 one_token32(const std::byte* panel, const ActivationBlock32* x, std::size_t blocks, Floats8 acc) {
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
+        fetch_ahead<Panel::kBlockBytes>(panel);
         int8x16_t q[4];
         for (std::size_t s = 0; s < 4; ++s) q[s] = load_eight(x[b].q + 8 * s);
         const Ints8 isum = row_sums<Panel>(panel + Panel::kUnitsAt, q);
@@ -176,6 +177,7 @@ Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, std::s
         Ints8 total = {vdupq_n_s32(0), vdupq_n_s32(0)};
         for (std::size_t unit = 0; unit < 8; ++unit) {
             const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
+            fetch_ahead<Panel::kBlockBytes / 8>(panel + unit * (Panel::kBlockBytes / 8));
             int8x16_t q[4];
             for (std::size_t s = 0; s < 4; ++s) q[s] = load_eight(x[b].q + unit * kUnitColumns + 8 * s);
             if constexpr (Panel::kSub16) {
@@ -242,6 +244,7 @@ template <typename Panel, std::size_t kPairs>
 TileSums<kPairs> tile32(const std::byte* panel, const std::byte* x, std::size_t blocks) {
     TileSums<kPairs> acc = {};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x += kTile32Bytes) {
+        if constexpr (kPairs == 1) fetch_ahead<Panel::kBlockBytes>(panel);
         const TileUnit<kPairs> q(x);
         const PairFloats d = pair_floats(Panel::scales(panel));
         float32x4_t a[kPairs];
@@ -300,6 +303,7 @@ template <typename Panel, std::size_t kPairs>
                                              int32x4_t (&total)[kPairs][4]) {
     for (std::size_t unit = 0; unit < 8; ++unit) {
         const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
+        if constexpr (kPairs == 1) fetch_ahead<Panel::kBlockBytes / 8>(panel + unit * (Panel::kBlockBytes / 8));
         const TileUnit<kPairs> q(x + unit * kTileUnitBytes);
         const SubScales scales = Panel::sub_scales(panel, unit);
         const PairInts first = pair_ints(scales.first);

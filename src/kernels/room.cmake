@@ -1,7 +1,7 @@
 # Each ISA file is built with its own flags, and only on its architecture. Its code is reached through the table alone,
 # after the CPU has been asked (kernels.cpp).
 set(arm_levels neon dotprod fp16fml i8mm panels_neon panels_dotprod panels_i8mm panels_fast_i8mm float_neon float_i8mm)
-set(x86_levels avx2 avx2_float avx2_panels avx512 avx512_float avx512_panels avx512_vectors amx)
+set(x86_levels avx2 avx2_float avx2_panels avx512 avx512_fast avx512_float avx512_panels avx512_vectors amx amx_fast)
 set(flags_neon "")
 set(flags_dotprod "-march=armv8.2-a+dotprod")
 set(flags_fp16fml "-march=armv8.2-a+dotprod+fp16fml")
@@ -21,9 +21,11 @@ set(flags_avx512_panels "${flags_avx512}")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND flags_avx512_panels -Wno-uninitialized)
 endif()
+set(flags_avx512_fast "${flags_avx512_panels}")
 set(flags_avx512_float "${flags_avx512_panels}")
 set(flags_avx512_vectors "${flags_avx512_panels}")
 set(flags_amx "${flags_avx512_panels};-mamx-tile;-mamx-int8")
+set(flags_amx_fast "${flags_amx}")
 
 set(own_levels "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")

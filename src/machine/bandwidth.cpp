@@ -13,12 +13,14 @@ namespace hearth {
 namespace {
 
 constexpr std::size_t kChunkWords = (std::size_t{1} << 20) / sizeof(std::uint64_t);
+constexpr std::size_t kAheadWords = (std::size_t{12} << 10) / sizeof(std::uint64_t);  // as far as the kernels fetch
 
 std::uint64_t sum_words(std::span<const std::uint64_t> words) {
     // Eight sums in flight, so that the additions do not wait for each other.
     std::uint64_t sums[8] = {};
     std::size_t i = 0;
     for (; i + 8 <= words.size(); i += 8) {
+        __builtin_prefetch(words.data() + i + kAheadWords, 0, 2);
         for (std::size_t lane = 0; lane < 8; ++lane) sums[lane] += words[i + lane];
     }
     for (; i < words.size(); ++i) sums[0] += words[i];

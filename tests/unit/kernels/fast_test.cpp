@@ -95,6 +95,15 @@ TEST(FastMatmul, MoreTokensThanOneGroupOfTiles) {
     }
 }
 
+TEST(FastMatmul, MorePanelsThanShareATile) {
+    for (const DType type : {DType::Q5_0, DType::Q6_K}) {
+        for (const std::size_t rows : {45u, 64u, 83u}) {
+            expect_equal({type, rows, 768}, random_values(std::size_t{50} * 768, rows));
+            if (HasFatalFailure()) return;
+        }
+    }
+}
+
 TEST(FastMatmul, TheLargestIntegersAndScalesDoNotOverflowDifferently) {
     for (const DType type : kAllTypes) {
         if (!has_fast(type)) continue;

@@ -73,6 +73,46 @@ TEST(Matmul, FloatsWithManyColumnsAndTokensCrossEveryInnerBorder) {
     }
 }
 
+// The product of weights with activations arranged in tiles; bytes between and after the tiles are never numbers.
+std::vector<float> tiled_product(const Kernels& kernels, DType type, const std::vector<std::byte>& weights,
+                                 const Case& c, const std::vector<float>& x) {
+    const std::size_t each = kernels.float_tiles.tile_tokens;
+    const std::size_t row = c.columns * sizeof(float);
+    std::vector<std::byte> tiles((c.tokens + each - 1) / each * each * row, std::byte{0xff});
+    for (std::size_t t = 0; t < c.tokens; t += each) {
+        kernels.float_tiles.tile({.rows = reinterpret_cast<const std::byte*>(x.data() + t * c.columns),
+                                  .row_bytes = row,
+                                  .tokens = std::min(each, c.tokens - t),
+                                  .columns = c.columns,
+                                  .out = tiles.data() + t * row});
+    }
+    std::vector<float> out(c.rows * c.tokens, -12345.0f);
+    MatmulTask task = matmul_task(type, weights, c.rows, c.columns, tiles, c.tokens, out);
+    task.activation_row_bytes = row;
+    kernels.float_tiles.matmul[static_cast<std::size_t>(type)](task);
+    return out;
+}
+
+TEST(Matmul, FloatTilesGiveTheBitsOfRows) {
+    for (const DType type : {DType::F32, DType::F16, DType::BF16}) {
+        for (const std::size_t columns : {16u, 48u, 1024u, 1040u, 2064u}) {
+            for (const std::size_t tokens : {1u, 2u, 3u, 4u, 20u, 270u}) {
+                const Case c{16, columns, tokens};
+                const std::vector<std::byte> weights = random_weights(type, c.rows * columns, columns + tokens);
+                const std::vector<float> x = random_values(tokens * columns, 3);
+                const std::vector<std::byte> rows = make_activations(reference(), type, x, columns);
+                std::vector<float> expected(c.rows * tokens);
+                run_matmul(reference(), type, matmul_task(type, weights, c.rows, columns, rows, tokens, expected));
+                for (const Kernels& kernels : supported_kernels()) {
+                    if (kernels.float_tiles.tile_tokens == 0) continue;
+                    ASSERT_TRUE(same_bits(tiled_product(kernels, type, weights, c, x), expected))
+                        << kernels.level << " " << traits(type).name << " columns " << columns << " tokens " << tokens;
+                }
+            }
+        }
+    }
+}
+
 // Zeros of either sign, subnormals, infinities and what is not a number, against activations so small that products
 // vanish, so small that sums of them do, and so large that sums overflow.
 TEST(Matmul, SpecialHalvesAreWidenedExactly) {
