@@ -1,7 +1,9 @@
 #include "base/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -44,9 +46,29 @@ Result<Reservation> Reservation::create(std::size_t size_bytes) {
     return reservation;
 }
 
-void Reservation::prefer_large_pages() {
+namespace {
+
 #if defined(MADV_HUGEPAGE)
-    if (data_ != nullptr) ::madvise(data_, size_bytes_, MADV_HUGEPAGE);
+void advise(std::span<const std::byte> bytes, int advice) {
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
+    const std::uintptr_t begin = (first + page - 1) / page * page;
+    const std::uintptr_t end = (first + bytes.size()) / page * page;
+    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+}
+#endif
+
+}  // namespace
+
+void prefer_large_pages([[maybe_unused]] std::span<const std::byte> bytes) {
+#if defined(MADV_HUGEPAGE)
+    advise(bytes, MADV_HUGEPAGE);
+#endif
+}
+
+void prefer_small_pages([[maybe_unused]] std::span<const std::byte> bytes) {
+#if defined(MADV_HUGEPAGE)
+    advise(bytes, MADV_NOHUGEPAGE);
 #endif
 }
 

@@ -36,6 +36,12 @@ private:
     std::size_t size_bytes_ = 0;
 };
 
+// Asks for large pages, for memory or a part of a mapped file that is read in long runs, before the first look at it. A
+// wish: the system may not have them.
+void prefer_large_pages(std::span<const std::byte> bytes);
+// The other way round, where little is read here and there: a large page would count as in use altogether.
+void prefer_small_pages(std::span<const std::byte> bytes);
+
 class Reservation {
 public:
     Reservation() = default;
@@ -51,8 +57,7 @@ public:
     const std::byte* data() const { return data_; }
     std::size_t size_bytes() const { return size_bytes_; }
 
-    // Asks for large pages, for memory that is read in long runs. A wish: the system may not have them.
-    void prefer_large_pages();
+    void prefer_large_pages() { hearth::prefer_large_pages({data_, size_bytes_}); }
 
 private:
     void swap(Reservation& other) noexcept {

@@ -34,7 +34,8 @@ constexpr std::uint32_t kGeneration =
 
 constexpr double kSpinSeconds = 200e-6;  // longer than it takes to choose a token and send it between two decode steps
 constexpr int kPausesPerClockLook = 32;  // reading the clock costs about as much as these
-constexpr int kCrowdedYields = 4;        // with more threads than CPUs, spinning only keeps the others from working
+constexpr int kPausesBeforeStealing = 16;  // those who have come will take their own part
+constexpr int kCrowdedYields = 4;          // with more threads than CPUs, spinning only keeps the others from working
 
 void pause_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -69,31 +70,42 @@ constexpr std::size_t kMaxDealt = 64;  // workers with a part of their own in a 
 }  // namespace
 
 // What workers share of one phase. Items [0, dealt * part) lie in parts, one a worker; the rest is taken bit by bit.
-struct alignas(kCacheLine) PhaseState {
-    std::uint32_t items = 0;
-    std::uint32_t dealt = 0;              // number of parts
-    std::uint32_t part = 0;               // items of a part
-    std::uint32_t bit = 0;                // items taken at a time from the rest
-    std::atomic<std::uint64_t> taken{0};  // parts somebody has taken
-    std::atomic<std::uint32_t> next{0};   // of the rest
-    std::atomic<std::uint32_t> done{0};   // items
+// Those who wait look at a cache line that is written once, not at the one all others count in.
+struct PhaseState {
+    alignas(kCacheLine) std::uint32_t items = 0;
+    std::uint32_t dealt = 0;                                 // number of parts
+    std::uint32_t part = 0;                                  // items of a part
+    std::uint32_t bit = 0;                                   // items taken at a time from the rest
+    std::atomic<std::uint32_t> ended{0};                     // the last region in which all items were done
+    alignas(kCacheLine) std::atomic<std::uint32_t> next{0};  // of the rest
+    std::atomic<std::uint32_t> done{0};                      // items
 
-    void set(std::size_t count, std::size_t workers) {
-        items = static_cast<std::uint32_t>(count);
-        dealt = static_cast<std::uint32_t>(std::min(workers, kMaxDealt));
-        // One eighth stays for the faster ones, if there are items enough to share out that finely.
-        part = count >= 4 * dealt ? items / dealt - items / (8 * dealt) : items / dealt;
-        bit = std::max(1u, (items - dealt * part) / (2 * dealt));
-        taken.store(0, std::memory_order_relaxed);
+    void set(std::size_t count, std::size_t workers, std::uint32_t region) {
+        if (count == 0) {
+            ended.store(region, std::memory_order_relaxed);
+        } else if (ended.load(std::memory_order_relaxed) == region) {
+            ended.store(region - 1, std::memory_order_relaxed);  // of the same number, long ago
+        }
+        if (items != count || dealt != std::min(workers, kMaxDealt)) {
+            items = static_cast<std::uint32_t>(count);
+            dealt = static_cast<std::uint32_t>(std::min(workers, kMaxDealt));
+            // One eighth stays for the faster ones, if there are items enough to share out that finely.
+            part = count >= 4 * dealt ? items / dealt - items / (8 * dealt) : items / dealt;
+            bit = std::max(1u, (items - dealt * part) / (2 * dealt));
+        }
         next.store(dealt * part, std::memory_order_relaxed);
         done.store(0, std::memory_order_relaxed);
     }
-    bool take_part(std::size_t index) {
-        const std::uint64_t mask = std::uint64_t{1} << index;
-        if ((taken.load(std::memory_order_relaxed) & mask) != 0) return false;
-        return (taken.fetch_or(mask, std::memory_order_relaxed) & mask) == 0;
+};
+
+// The last phase of which somebody has taken this worker's part.
+struct alignas(kCacheLine) TakenPart {
+    std::atomic<std::uint64_t> phase{0};
+
+    bool take(std::uint64_t number) {
+        std::uint64_t before = phase.load(std::memory_order_relaxed);
+        return before < number && phase.compare_exchange_strong(before, number, std::memory_order_relaxed);
     }
-    bool complete() const { return done.load(std::memory_order_acquire) == items; }
 };
 
 struct ThreadPool::Impl {
@@ -105,11 +117,16 @@ struct ThreadPool::Impl {
     ItemFn function = nullptr;
     PhaseFn phase_function = nullptr;  // when set, the region is made of phases
     std::vector<PhaseState> phases;    // at least as many as the region has
+    std::vector<TakenPart> taken;      // by worker
+    std::uint64_t phases_before = 0;   // in all regions before this one
+    std::uint32_t region = 0;          // its number
     void* context = nullptr;
 
     alignas(kCacheLine) std::atomic<std::uint32_t> parked{0};  // workers waiting on the gate in the kernel
     std::atomic<std::uint32_t> phase_parked{0};                // workers asleep until a phase is complete
     std::atomic<std::uint32_t> caller_parked{0};               // 1 while the caller sleeps until all have left
+    std::atomic<std::uint32_t> wanted{kMaxThreads};            // workers of the region: the first so many
+    std::atomic<std::uint32_t> unwanted_parked{0};             // workers asleep until more are wanted
     std::atomic<bool> running{false};                          // catches nested and concurrent regions
     std::atomic<std::uint64_t> parks{0};
     std::atomic<std::uint64_t> wakes{0};
@@ -121,9 +138,11 @@ struct ThreadPool::Impl {
     void do_region(std::size_t worker);
     void do_items(std::size_t worker);
     void do_phase(std::size_t index, std::size_t worker);
+    bool ended(const PhaseState& phase) const { return phase.ended.load(std::memory_order_acquire) == region; }
     void wait_for(PhaseState& phase);
     void run_region();
     void leave();
+    void want(std::size_t workers);
     void open_gate();
     void close_gate_and_wait();
 };
@@ -139,7 +158,7 @@ void ThreadPool::Impl::do_phase(std::size_t index, std::size_t worker) {
     PhaseState& phase = phases[index];
     std::uint32_t did = 0;
     const auto take = [&](std::size_t part) {
-        if (phase.part == 0 || !phase.take_part(part)) return;
+        if (phase.part == 0 || !taken[part].take(phases_before + index + 1)) return;
         phase_function(context, index, part * phase.part, (part + 1) * phase.part, worker);
         did += phase.part;
     };
@@ -151,27 +170,36 @@ void ThreadPool::Impl::do_phase(std::size_t index, std::size_t worker) {
         phase_function(context, index, first, last, worker);
         did += last - first;
     }
-    for (std::size_t part = 0; part < phase.dealt; ++part) take(part);
-    if (did == 0) return;
-    // Sequentially consistent against phase_parked: either the sleeper sees the last item, or we see the sleeper.
-    if (phase.done.fetch_add(did) + did == phase.items && phase_parked.load() != 0) {
+    const auto finish = [&] {
+        if (did == 0 || phase.done.fetch_add(did, std::memory_order_acq_rel) + did != phase.items) return;
+        // Sequentially consistent against phase_parked: either the sleeper sees the end, or we see the sleeper.
+        phase.ended.store(region);
+        if (phase_parked.load() == 0) return;
         wakes.fetch_add(1, std::memory_order_relaxed);
-        phase.done.notify_all();
+        phase.ended.notify_all();
+    };
+    finish();
+    did = 0;
+    for (int i = 0; i < kPausesBeforeStealing; ++i) {
+        if (ended(phase)) return;
+        pause_cpu();
     }
+    for (std::size_t part = 0; part < phase.dealt; ++part) take(part);
+    finish();
 }
 
 void ThreadPool::Impl::wait_for(PhaseState& phase) {
-    if (spin_until([&] { return phase.complete(); }, crowded)) return;
+    if (spin_until([&] { return ended(phase); }, crowded)) return;
     parks.fetch_add(1, std::memory_order_relaxed);
     phase_parked.fetch_add(1);
-    for (std::uint32_t done; (done = phase.done.load()) != phase.items;) phase.done.wait(done);
+    for (std::uint32_t last; (last = phase.ended.load()) != region;) phase.ended.wait(last);
     phase_parked.fetch_sub(1);
 }
 
 void ThreadPool::Impl::do_region(std::size_t worker) {
     if (phase_function == nullptr) return do_items(worker);
     for (std::size_t index = 0; index < count; ++index) {
-        if (phases[index].complete()) continue;
+        if (ended(phases[index])) continue;
         do_phase(index, worker);
         if (worker == 0 || index + 1 < count) wait_for(phases[index]);
     }
@@ -199,23 +227,37 @@ void ThreadPool::Impl::work(std::size_t worker) {
         std::uint32_t state = 0;
         const auto news = [&] {
             state = gate.load();
-            return (state & kStopping) != 0 || ((state & kOpen) != 0 && (state & ~(kInsideMask | kOpen)) != seen);
+            const bool is_new = (state & kOpen) != 0 && (state & ~(kInsideMask | kOpen)) != seen;
+            return (state & kStopping) != 0 || (is_new && worker < wanted.load());
         };
         if (!spin_until(news, crowded)) {
             // The caller changes the gate, then looks at `parked`; we do it the other way round, so one sees the other.
             parks.fetch_add(1, std::memory_order_relaxed);
             parked.fetch_add(1);
-            while (!news()) gate.wait(state);
+            while (!news() && worker < wanted.load()) gate.wait(state);
             parked.fetch_sub(1);
+            unwanted_parked.fetch_add(1);
+            for (std::uint32_t number; worker >= (number = wanted.load());) wanted.wait(number);
+            unwanted_parked.fetch_sub(1);
+            if (!news()) continue;
         }
         if (state & kStopping) return;
         const std::uint32_t joined = gate.fetch_add(1);
         if (joined & kOpen) {
             seen = joined & ~(kInsideMask | kOpen);
-            do_region(worker);
+            if (worker < wanted.load(std::memory_order_relaxed)) do_region(worker);  // it may be a later region by now
         }
         leave();
     }
+}
+
+void ThreadPool::Impl::want(std::size_t workers) {
+    const auto number = static_cast<std::uint32_t>(workers);
+    if (wanted.load(std::memory_order_relaxed) == number) return;
+    wanted.store(number);
+    if (unwanted_parked.load() == 0) return;
+    wakes.fetch_add(1, std::memory_order_relaxed);
+    wanted.notify_all();
 }
 
 void ThreadPool::Impl::open_gate() {
@@ -243,6 +285,7 @@ ThreadPool::ThreadPool(std::size_t threads, WorkerPlaces places) : impl_(std::ma
     threads = std::clamp<std::size_t>(threads, 1, kMaxThreads);
     const std::size_t cpus = allowed_cpus().size();
     impl_->crowded = cpus != 0 && threads > cpus;
+    impl_->taken = std::vector<TakenPart>(std::min(threads, kMaxDealt));
     impl_->threads.reserve(threads - 1);
     for (std::size_t worker = 1; worker < threads; ++worker) {
         try {
@@ -261,6 +304,7 @@ ThreadPool::ThreadPool(std::size_t threads, WorkerPlaces places) : impl_(std::ma
 
 ThreadPool::~ThreadPool() {
     CHECK(!impl_->running.load(std::memory_order_relaxed));
+    impl_->want(kMaxThreads);
     impl_->gate.fetch_or(kStopping);
     impl_->gate.notify_all();
     for (std::thread& thread : impl_->threads) thread.join();
@@ -298,26 +342,33 @@ void ThreadPool::run(std::size_t count, ItemFn function, void* context) {
         impl.phase_function = nullptr;
         impl.context = context;
         impl.next_item.store(0, std::memory_order_relaxed);
+        impl.want(kMaxThreads);
         impl.run_region();
     }
     impl.running.store(false, std::memory_order_relaxed);
 }
 
-void ThreadPool::run_phases(std::span<const std::size_t> items, PhaseFn function, void* context) {
+void ThreadPool::run_phases(std::span<const std::size_t> items, std::size_t workers, PhaseFn function, void* context) {
     Impl& impl = *impl_;
+    workers = std::clamp<std::size_t>(workers, 1, size());
     CHECK(!impl.running.load(std::memory_order_relaxed));
     impl.running.store(true, std::memory_order_relaxed);
-    if (impl.threads.empty()) {
+    if (workers == 1) {
         for (std::size_t phase = 0; phase < items.size(); ++phase) {
             if (items[phase] != 0) function(context, phase, 0, items[phase], 0);
         }
     } else {
         if (impl.phases.size() < items.size()) impl.phases = std::vector<PhaseState>(items.size());
-        for (std::size_t phase = 0; phase < items.size(); ++phase) impl.phases[phase].set(items[phase], size());
+        ++impl.region;
+        for (std::size_t phase = 0; phase < items.size(); ++phase) {
+            impl.phases[phase].set(items[phase], workers, impl.region);
+        }
         impl.count = items.size();
         impl.phase_function = function;
         impl.context = context;
+        impl.want(workers == size() ? kMaxThreads : workers);
         impl.run_region();
+        impl.phases_before += items.size();
     }
     impl.running.store(false, std::memory_order_relaxed);
 }

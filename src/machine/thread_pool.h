@@ -50,12 +50,12 @@ public:
     // has items[phase] of them, each exactly once; a phase begins when the one before is complete. Most of a phase is
     // dealt out in equal neighbouring parts, so that a worker finds the same data in its cache the next time; the rest
     // goes to whoever is free, and so does the part of a worker that has not come. A phase ends with its last item, not
-    // with the last worker to arrive.
+    // with the last worker to arrive. Only the first `workers` of the pool take part; the others go to sleep.
     template <typename Body>
-    void for_each_phase(std::span<const std::size_t> items, Body&& body) {
+    void for_each_phase(std::span<const std::size_t> items, Body&& body, std::size_t workers = SIZE_MAX) {
         using Callable = std::remove_reference_t<Body>;
         run_phases(
-            items,
+            items, workers,
             [](void* context, std::size_t phase, std::size_t first, std::size_t last, std::size_t worker) {
                 (*static_cast<Callable*>(context))(phase, first, last, worker);
             },
@@ -67,7 +67,7 @@ private:
     using ItemFn = void (*)(void* context, std::size_t item, std::size_t worker);
     using PhaseFn = void (*)(void* context, std::size_t phase, std::size_t first, std::size_t last, std::size_t worker);
     void run(std::size_t count, ItemFn function, void* context);
-    void run_phases(std::span<const std::size_t> items, PhaseFn function, void* context);
+    void run_phases(std::span<const std::size_t> items, std::size_t workers, PhaseFn function, void* context);
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

@@ -25,7 +25,7 @@ struct Term {
 struct TableInfo {
     enum class Kind : std::uint8_t {
         Tokens,   // by position, values known from the token alone
-        Recent,   // by position, never more than 16 tokens back
+        Recent,   // by position, a few tokens back: see kRing
         History,  // by position
         Class,    // the latest entry
         Sum,      // a running sum

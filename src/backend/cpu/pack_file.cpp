@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/memory.h"
 
 namespace hearth {
 
@@ -134,6 +135,7 @@ public:
         if (address == MAP_FAILED) return errno_error(temporary_);
         data_ = static_cast<std::byte*>(address);
         size_bytes_ = size_bytes;
+        prefer_large_pages({data_, size_bytes_});  // the file stays in memory as it is written now
         return data_;
     }
     Status keep() {
@@ -195,6 +197,7 @@ Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJ
                                   ThreadPool& pool) {
     MappedFile file = TRY(MappedFile::open(path));
     const std::span<const std::byte> bytes = file.bytes();
+    prefer_large_pages(bytes);
     const std::size_t head_bytes = sizeof(Header) + jobs.size() * sizeof(Entry);
     Header header;
     if (bytes.size() < head_bytes) return Error{ErrorCode::InvalidModel, path + ": cut short"};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/pack_file.h"
+#include "base/memory.h"
 
 namespace hearth {
 
@@ -45,6 +46,34 @@ std::vector<PackJob> collect_jobs(const Plan& plan, const Kernels& kernels) {
     return jobs;
 }
 
+// Weights that are not packed are read where they lie, those that are not any more; but if they are the embedding too,
+// a row here and there.
+void choose_pages(const Plan& plan, std::span<const PackJob> jobs) {
+    for (const PackJob& job : jobs) prefer_small_pages({job.weight.data, job.weight.size_bytes()});
+    if (!jobs.empty()) return;
+    constexpr std::size_t kLargePage = std::size_t{2} << 20;
+    const Arena& arena = plan.graph().arena();
+    std::vector<std::span<const std::byte>> all;
+    for (const PlanStep step : plan.steps()) {
+        for (const Node& node : plan.matmuls_of(step)) {
+            const TensorView& weight = arena.constant(node.constant);
+            all.emplace_back(weight.data, weight.size_bytes());
+        }
+    }
+    // Neighbours together: their borders lie in the middle of large pages.
+    std::ranges::sort(all, {}, [](const auto& bytes) { return bytes.data(); });
+    std::span<const std::byte> run;
+    for (const std::span<const std::byte> next : all) {
+        if (!run.empty() && next.data() <= run.data() + run.size() + kLargePage) {
+            run = {run.data(), std::max(run.data() + run.size(), next.data() + next.size())};
+        } else {
+            prefer_large_pages(run);
+            run = next;
+        }
+    }
+    prefer_large_pages(run);
+}
+
 void pack_all(std::span<PackJob> jobs, std::byte* base, ThreadPool& pool, const PackOptions& options) {
     std::size_t total = 0;
     std::size_t done = 0;
@@ -84,7 +113,9 @@ PackedWeights PackedWeights::create(const Plan& plan, const Kernels& kernels, Th
                                     const PackOptions& options) {
     PackedWeights packed;
     std::vector<PackJob> jobs = collect_jobs(plan, kernels);
-    if (jobs.empty() || options.mode == PackMode::Off) return packed;
+    if (options.mode == PackMode::Off) jobs.clear();
+    choose_pages(plan, jobs);
+    if (jobs.empty()) return packed;
     const std::size_t size_bytes = place_jobs(jobs);
     const PackFileKey key{kernels.panel_layout, options.source};
 

@@ -22,6 +22,14 @@ std::size_t node_alignment(const Node& node) {
     }
 }
 
+std::size_t round_up(std::size_t value, std::size_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+std::size_t most_rows(const Plan& plan, const CpuStep& step) {
+    return step.rows == RowCount::Batch ? plan.limits().batch_rows : plan.limits().wanted_rows;
+}
+
 class StepMaker {
 public:
     StepMaker(const Plan& plan, PlanStep step, const Kernels& kernels, const PackedWeights& packed, Prefill prefill)
@@ -36,16 +44,31 @@ public:
         for (const Node& node : plan_.matmuls_of(step_)) {
             const PackedMatrix* packed = packed_.find(node.constant);
             out_.matmuls.push_back({&node, plan_.graph().arena().constant(node.constant), packed});
-            if (packed != nullptr && kernels_.tile_tokens > 1) out_.tiles = true;
+            if (packed != nullptr && kernels_.tile_tokens > 1) out_.arrangement = Arrangement::Tiles;
         }
-        out_.fast = prefill_ == Prefill::Fast &&
-                    std::ranges::all_of(out_.matmuls, [&](const CpuMatmul& matmul) { return can_be_fast(matmul); });
+        if (std::ranges::all_of(out_.matmuls, [&](const CpuMatmul& matmul) { return can_have_float_tiles(matmul); })) {
+            out_.arrangement = Arrangement::FloatTiles;
+        }
+        out_.can_be_fast = prefill_ == Prefill::Fast && std::ranges::all_of(out_.matmuls, [&](const CpuMatmul& matmul) {
+                               return can_be_fast(matmul);
+                           });
         make_segments();
         for (const Node& node : plan_.epilogue_of(step_)) add_epilogue(node);
         return std::move(out_);
     }
 
 private:
+    // Whether there is a kernel, and one input for all.
+    bool can_have_float_tiles(const CpuMatmul& matmul) const {
+        const FloatTileKernels& tiles = kernels_.float_tiles;
+        const TensorView& weight = matmul.weight;
+        return tiles.tile_tokens > 0 && matmul.packed == nullptr &&
+               tiles.matmul[static_cast<std::size_t>(weight.type)] != nullptr &&
+               weight.shape.rows() % FloatTileKernels::kRowMultiple == 0 &&
+               weight.shape.columns() % FloatTileKernels::kColumnMultiple == 0 &&
+               matmul.node->input == out_.matmuls.front().node->input;
+    }
+
     // Whether there is a kernel, the prologue quantises the input, and the tiles find room where the plan has put it.
     bool can_be_fast(const CpuMatmul& matmul) const {
         const FastKernels& fast = kernels_.fast;
@@ -57,9 +80,8 @@ private:
             std::ranges::none_of(out_.prologue, makes_input)) {
             return false;
         }
-        const PlanLimits& limits = plan_.limits();
-        const std::size_t rows = out_.rows == RowCount::Batch ? limits.batch_rows : limits.wanted_rows;
-        const std::size_t rounded = (rows + fast.tile_tokens - 1) / fast.tile_tokens * fast.tile_tokens;
+        const std::size_t rows = most_rows(plan_, out_);
+        const std::size_t rounded = round_up(rows, fast.tile_tokens);
         const EphemeralValue& input = plan_.graph().arena().ephemeral(matmul.node->input);
         return rounded * FastKernels::row_bytes(input.columns) <= rows * input.row_bytes;
     }
@@ -146,10 +168,6 @@ private:
     std::vector<std::size_t> segment_of_;  // by ephemeral index
 };
 
-std::size_t round_to_line(std::size_t bytes) {
-    return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-}
-
 }  // namespace
 
 CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWeights& packed, Prefill prefill) {
@@ -164,13 +182,18 @@ CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWe
             if (program.private_offset.size() <= node.output.index)
                 program.private_offset.resize(node.output.index + 1, CpuProgram::kShared);
             program.private_offset[node.output.index] = offset;
-            offset += round_to_line(private_rows * value.row_bytes);
+            offset += round_up(private_rows * value.row_bytes, kCacheLine);
             if (node.op == Op::Quantize) {
                 program.tile_scratch_bytes =
-                    std::max(program.tile_scratch_bytes, round_to_line(kernels.tile_tokens * value.row_bytes));
+                    std::max(program.tile_scratch_bytes, round_up(kernels.tile_tokens * value.row_bytes, kCacheLine));
             }
         }
         program.private_bytes = std::max(program.private_bytes, offset);
+        const CpuStep& made = program.steps.back();
+        if (made.arrangement != Arrangement::FloatTiles) continue;
+        const std::size_t tokens = round_up(most_rows(plan, made), kernels.float_tiles.tile_tokens);
+        program.float_tiles_bytes =
+            std::max(program.float_tiles_bytes, tokens * made.matmuls.front().weight.shape.columns() * sizeof(float));
     }
     return program;
 }

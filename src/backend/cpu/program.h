@@ -34,6 +34,14 @@ struct CpuMatmul {
     const PackedMatrix* packed = nullptr;  // null: the rows as the file has them
 };
 
+// How the activations of a matmul step lie.
+enum class Arrangement {
+    Rows,
+    Tiles,       // of the panel kernels
+    FastTiles,   // of Kernels::fast
+    FloatTiles,  // of Kernels::float_tiles
+};
+
 struct CpuStep {
     StepKind kind = StepKind::Rows;
     RowCount rows = RowCount::Batch;
@@ -41,8 +49,8 @@ struct CpuStep {
     std::span<const Node> nodes;  // Rows and Attend: all of them
     std::vector<CpuMatmul> matmuls;
     std::vector<Segment> segments;
-    bool tiles = false;  // the matmuls want the activations of several tokens in tiles
-    bool fast = false;   // with many tokens the matmuls are the fast ones, and want their tiles
+    Arrangement arrangement = Arrangement::Rows;  // of several tokens; float tiles only of many
+    bool can_be_fast = false;                     // prompts may have fast tiles instead
 };
 
 struct CpuProgram {
@@ -53,6 +61,7 @@ struct CpuProgram {
     std::vector<std::size_t> private_offset = {};  // by ephemeral index; kShared: in the plan's buffer alone
     std::size_t private_bytes = 0;                 // of one worker
     std::size_t tile_scratch_bytes = 0;            // quantised rows of one tile, before they are arranged
+    std::size_t float_tiles_bytes = 0;             // the activations of a step with float tiles
 };
 
 // Rows a prologue is computed for by every worker on its own: one tile costs less than a barrier and a cold cache.

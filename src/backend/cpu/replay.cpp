@@ -3,15 +3,18 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace hearth {
 
 namespace {
 
 constexpr std::size_t kTileTokens = 256;        // tokens that pass over some weights while these stay in the cache
+constexpr std::size_t kManyPhases = 16;         // with fewer it is no whole pass, and soon over
 constexpr std::size_t kFewTokens = 16;          // up to here the weights are read once and nothing has to stay anywhere
 constexpr std::size_t kNarrowRows = 32;         // weight rows of a unit with many tokens: at least two panels,
 constexpr std::size_t kWideRows = 64;           // and not more than stay in the cache
+constexpr std::size_t kFloatRows = 128;         // of floats more: it is the tokens' tiles that stay there
 constexpr std::size_t kAttentionTileRows = 32;  // rows that share K and V while these are in the cache
 constexpr std::size_t kBlocksPerPart = 4;       // KV blocks worth handing to another worker
 constexpr std::size_t kMaxSplitUnits = 64;      // rows times KV heads whose past may be cut
@@ -19,11 +22,6 @@ constexpr std::size_t kMaxSplitBlocks = 4096;   // of such a past
 
 std::size_t ceil_divide(std::size_t a, std::size_t b) {
     return (a + b - 1) / b;
-}
-
-// The last tile takes what is left over: a token alone would be expected as a row, and it lies in a tile.
-std::size_t token_tile_count(std::size_t tokens) {
-    return std::max<std::size_t>(tokens / kTileTokens, 1);
 }
 
 }  // namespace
@@ -34,6 +32,9 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
     const std::size_t values = replay.program_.private_bytes;
     const std::size_t each = values + replay.program_.tile_scratch_bytes;
     replay.memory_ = TRY(Reservation::create(std::max<std::size_t>(each * pool.size(), 1)));
+    if (replay.program_.float_tiles_bytes > 0) {
+        replay.float_tiles_ = TRY(Reservation::create(replay.program_.float_tiles_bytes));
+    }
     replay.workers_.resize(pool.size());
     for (std::size_t i = 0; i < pool.size(); ++i) {
         replay.workers_[i].values = replay.memory_.data() + i * each;
@@ -57,7 +58,7 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
 }
 
 bool CpuReplay::has_fast_steps() const {
-    return std::ranges::any_of(program_.steps, &CpuStep::fast);
+    return std::ranges::any_of(program_.steps, &CpuStep::can_be_fast);
 }
 
 void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInputs& inputs) {
@@ -70,9 +71,21 @@ void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInp
     for (std::size_t step = first_step; step < last_step; ++step) add_phases(program_.steps[step], inputs);
     const std::uint64_t base = phases_run_ + 1;
     phases_run_ += phases_.size();
-    pool_->for_each_phase(items_, [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t worker) {
-        run_items(phases_[phase], base + phase, inputs, {first, last - first}, worker);
-    });
+    const bool chooses = inputs.tokens.size() == 1 && phases_.size() >= kManyPhases;
+    const double begun = chooses ? monotonic_seconds() : 0;
+    pool_->for_each_phase(
+        items_,
+        [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t worker) {
+            run_items(phases_[phase], base + phase, inputs, {first, last - first}, worker);
+        },
+        chooses ? choice_.workers() : pool_->size());
+    if (chooses) choice_.took(monotonic_seconds() - begun, phases_.size());
+}
+
+Arrangement CpuReplay::arrangement(const CpuStep& step, std::size_t tokens) const {
+    if (step.can_be_fast && only_prompts_ && tokens >= kFastRows) return Arrangement::FastTiles;
+    const bool enough = step.arrangement == Arrangement::FloatTiles ? tokens > kFewTokens : tokens > 1;
+    return enough ? step.arrangement : Arrangement::Rows;
 }
 
 void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs) {
@@ -90,8 +103,8 @@ void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs) {
             return;
         case StepKind::Matmuls: break;
     }
-    phase.fast = step.fast && only_prompts_ && tokens >= kFastRows;
-    if (!step.prologue.empty()) {
+    phase.arrangement = arrangement(step, tokens);
+    if (!step.prologue.empty() || phase.arrangement == Arrangement::FloatTiles) {
         phase.private_prologue = tokens <= kPrivateRows;
         if (!phase.private_prologue) {
             Phase before = phase;
@@ -100,8 +113,8 @@ void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs) {
         }
     }
     std::size_t units = 0;
-    for (const Segment& segment : step.segments) units += ceil_divide(segment.rows, unit_rows(step, segment, tokens));
-    add(phase, units * token_tile_count(tokens));
+    for (const Segment& segment : step.segments) units += ceil_divide(segment.rows, unit_rows(phase, segment));
+    add(phase, units * token_tiles(phase));
 }
 
 void CpuReplay::run_items(const Phase& phase, std::uint64_t number, const StepInputs& inputs, ColumnRange items,
@@ -234,7 +247,23 @@ void CpuReplay::run_split(const AttentionTask& task, std::size_t unit, std::size
 }
 
 std::size_t CpuReplay::prologue_tokens(const Phase& phase) const {
-    return phase.fast ? kernels_->fast.tile_tokens : kernels_->tile_tokens;
+    switch (phase.arrangement) {
+        case Arrangement::FloatTiles: return kernels_->float_tiles.tile_tokens;
+        case Arrangement::FastTiles: return kernels_->fast.tile_tokens;
+        default: return kernels_->tile_tokens;
+    }
+}
+
+void CpuReplay::make_float_tiles(const CpuStep& step, std::size_t first_token, std::size_t tokens) {
+    const Operand input = operand(step.matmuls.front().node->input, false, 0);
+    const std::size_t each = kernels_->float_tiles.tile_tokens;
+    for (std::size_t row = first_token; row < first_token + tokens; row += each) {
+        kernels_->float_tiles.tile({.rows = input.data + row * input.row_bytes,
+                                    .row_bytes = input.row_bytes,
+                                    .tokens = std::min(each, first_token + tokens - row),
+                                    .columns = input.columns,
+                                    .out = float_tiles_.data() + row * input.columns * sizeof(float)});
+    }
 }
 
 void CpuReplay::make_fast_tile(const Operands& values, std::size_t row, std::size_t tokens) const {
@@ -250,7 +279,7 @@ void CpuReplay::make_fast_tile(const Operands& values, std::size_t row, std::siz
 void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::size_t first_token, std::size_t tokens,
                              std::size_t worker) {
     const OperationContext context{*kernels_, program_.plan->graph(), inputs};
-    const bool tiles = phase.step->tiles && phase.tokens > 1;
+    const bool tiles = phase.arrangement == Arrangement::Tiles;
     for (const Node& node : phase.step->prologue) {
         const Operands values = operands(node, phase.private_prologue, worker);
         const std::size_t columns = values.input.columns;
@@ -259,7 +288,7 @@ void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::
                 run_operation(context, node, values, row, {0, columns});
             continue;
         }
-        if (phase.fast) {
+        if (phase.arrangement == Arrangement::FastTiles) {
             const std::size_t each = kernels_->fast.tile_tokens;
             for (std::size_t row = first_token; row < first_token + tokens; row += each)
                 make_fast_tile(values, row, std::min(each, first_token + tokens - row));
@@ -278,40 +307,55 @@ void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::
             arrange({.rows = rows, .row_bytes = row_bytes, .tokens = count, .columns = columns, .out = out});
         }
     }
+    if (phase.arrangement == Arrangement::FloatTiles) make_float_tiles(*phase.step, first_token, tokens);
+}
+
+// A multiple of what tiles hold.
+std::size_t CpuReplay::tokens_at_once(const Phase& phase) const {
+    if (phase.arrangement != Arrangement::FloatTiles) return kTileTokens;
+    const std::size_t each = kernels_->float_tiles.tile_tokens;
+    return kTileTokens / each * each;
+}
+
+// The last tile takes what is left over: a token alone would be expected as a row, and it lies in a tile.
+std::size_t CpuReplay::token_tiles(const Phase& phase) const {
+    return std::max<std::size_t>(phase.tokens / tokens_at_once(phase), 1);
 }
 
 // Weight rows of one unit. Few tokens: several units a worker, each as small as alignment lets it be. Many: rows that
 // stay in the cache while the tokens pass.
-std::size_t CpuReplay::unit_rows(const CpuStep& step, const Segment& segment, std::size_t tokens) const {
+std::size_t CpuReplay::unit_rows(const Phase& phase, const Segment& segment) const {
     const std::size_t units_wanted = pool_->size() * 16;
     std::size_t all_rows = 0;
-    for (const Segment& each : step.segments) all_rows += each.rows;
-    std::size_t wanted = ceil_divide(all_rows * token_tile_count(tokens), units_wanted);
-    if (tokens > kFewTokens) wanted = std::clamp(wanted, kNarrowRows, kWideRows);
+    for (const Segment& each : phase.step->segments) all_rows += each.rows;
+    std::size_t wanted = ceil_divide(all_rows * token_tiles(phase), units_wanted);
+    const std::size_t most = phase.arrangement == Arrangement::FloatTiles ? kFloatRows : kWideRows;
+    if (phase.tokens > kFewTokens) wanted = std::clamp(wanted, kNarrowRows, most);
     return ceil_divide(wanted, segment.alignment) * segment.alignment;
 }
 
 void CpuReplay::run_matmuls(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker) {
     const CpuStep& step = *phase.step;
-    const std::size_t token_tiles = token_tile_count(phase.tokens);
+    const std::size_t tiles = token_tiles(phase);
+    const std::size_t tile_tokens = tokens_at_once(phase);
     const std::size_t end = items.first + items.count;
     std::size_t segment_begin = 0;  // first item of the segment
     for (const Segment& segment : step.segments) {
-        const std::size_t rows = unit_rows(step, segment, phase.tokens);
-        const std::size_t segment_end = segment_begin + ceil_divide(segment.rows, rows) * token_tiles;
+        const std::size_t rows = unit_rows(phase, segment);
+        const std::size_t segment_end = segment_begin + ceil_divide(segment.rows, rows) * tiles;
         std::size_t item = std::max(items.first, segment_begin);
         const std::size_t last = std::min(end, segment_end);
         while (item < last) {
-            const std::size_t unit = (item - segment_begin) / token_tiles;
-            const std::size_t tile = (item - segment_begin) % token_tiles;
+            const std::size_t unit = (item - segment_begin) / tiles;
+            const std::size_t tile = (item - segment_begin) % tiles;
             // With few tokens neighbouring units are one long walk through the weights.
             const std::size_t count = phase.tokens <= kFewTokens ? last - item : 1;
             const std::size_t first_row = unit * rows;
             run_rectangle(phase, inputs,
                           {.segment = &segment,
                            .rows = {first_row, std::min(count * rows, segment.rows - first_row)},
-                           .first_token = tile * kTileTokens,
-                           .tokens = tile + 1 < token_tiles ? kTileTokens : phase.tokens - tile * kTileTokens},
+                           .first_token = tile * tile_tokens,
+                           .tokens = tile + 1 < tiles ? tile_tokens : phase.tokens - tile * tile_tokens},
                           worker);
             item += count;
         }
@@ -327,10 +371,10 @@ void CpuReplay::run_rectangle(const Phase& phase, const StepInputs& inputs, cons
         const CpuMatmul& matmul = step.matmuls[segment.first_matmul + i];
         const Operand input = operand(matmul.node->input, phase.private_prologue, worker);
         const Operand output = operand(matmul.node->output, false, 0);
-        if (phase.fast) {
-            multiply_fast(matmul, input, output, rectangle);
-        } else {
-            multiply(matmul, input, output, rectangle);
+        switch (phase.arrangement) {
+            case Arrangement::FastTiles: multiply_fast(matmul, input, output, rectangle); break;
+            case Arrangement::FloatTiles: multiply_float_tiles(matmul, output, rectangle); break;
+            default: multiply(matmul, input, output, rectangle); break;
         }
     }
     const OperationContext context{*kernels_, program_.plan->graph(), inputs};
@@ -371,6 +415,21 @@ void CpuReplay::multiply(const CpuMatmul& matmul, const Operand& input, const Op
          .tokens = rectangle.tokens,
          .out = out,
          .out_stride = out_stride});
+}
+
+void CpuReplay::multiply_float_tiles(const CpuMatmul& matmul, const Operand& output, const Rectangle& rectangle) {
+    const std::size_t columns = matmul.weight.shape.columns();
+    const std::size_t row_bytes = columns * sizeof(float);
+    kernels_->float_tiles.matmul[static_cast<std::size_t>(matmul.weight.type)](
+        {.weights = matmul.weight.row(rectangle.rows.first),
+         .weight_row_bytes = matmul.weight.row_bytes(),
+         .rows = rectangle.rows.count,
+         .columns = columns,
+         .activations = float_tiles_.data() + rectangle.first_token * row_bytes,
+         .activation_row_bytes = row_bytes,
+         .tokens = rectangle.tokens,
+         .out = output.row(rectangle.first_token) + rectangle.rows.first,
+         .out_stride = output.row_bytes / sizeof(float)});
 }
 
 void CpuReplay::multiply_fast(const CpuMatmul& matmul, const Operand& input, const Operand& output,

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/cpu_pools.h"
 #include "backend/cpu/program.h"
+#include "backend/cpu/worker_choice.h"
 
 namespace hearth {
 
@@ -26,7 +27,7 @@ private:
         const CpuStep* step = nullptr;
         bool prologue = false;          // this phase only makes the matmuls' input
         bool private_prologue = false;  // every worker makes the matmuls' input for itself
-        bool fast = false;              // the matmuls are the fast ones
+        Arrangement arrangement = Arrangement::Rows;
         std::size_t tokens = 0;
     };
     struct alignas(kCacheLine) Worker {
@@ -48,8 +49,13 @@ private:
     };
 
     CpuReplay(CpuProgram program, const Kernels& kernels, CpuPools pools)
-        : program_(std::move(program)), kernels_(&kernels), pools_(pools), pool_(pools.decode) {}
+        : program_(std::move(program)),
+          kernels_(&kernels),
+          pools_(pools),
+          pool_(pools.decode),
+          choice_(pools.decode->size()) {}
     void add_phases(const CpuStep& step, const StepInputs& inputs);
+    Arrangement arrangement(const CpuStep& step, std::size_t tokens) const;
     void run_items(const Phase& phase, std::uint64_t number, const StepInputs& inputs, ColumnRange items,
                    std::size_t worker);
     void run_rows(const Phase& phase, const StepInputs& inputs, ColumnRange items) const;
@@ -64,12 +70,16 @@ private:
     void run_matmuls(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker);
     void run_rectangle(const Phase& phase, const StepInputs& inputs, const Rectangle& rectangle, std::size_t worker);
     void multiply(const CpuMatmul& matmul, const Operand& input, const Operand& output, const Rectangle& rectangle);
+    void multiply_float_tiles(const CpuMatmul& matmul, const Operand& output, const Rectangle& rectangle);
     void multiply_fast(const CpuMatmul& matmul, const Operand& input, const Operand& output,
                        const Rectangle& rectangle);
     std::size_t prologue_tokens(const Phase& phase) const;  // of one item
     void make_fast_tile(const Operands& values, std::size_t row, std::size_t tokens) const;
+    void make_float_tiles(const CpuStep& step, std::size_t first_token, std::size_t tokens);
+    std::size_t tokens_at_once(const Phase& phase) const;  // that pass over some weights together
+    std::size_t token_tiles(const Phase& phase) const;     // how often that is
 
-    std::size_t unit_rows(const CpuStep& step, const Segment& segment, std::size_t tokens) const;
+    std::size_t unit_rows(const Phase& phase, const Segment& segment) const;
     Operand operand(Handle value, bool private_values, std::size_t worker) const;
     Operands operands(const Node& node, bool private_values, std::size_t worker) const;
 
@@ -78,6 +88,7 @@ private:
     CpuPools pools_;
     ThreadPool* pool_;    // of the pass that runs, or ran last
     Reservation memory_;  // of the workers
+    Reservation float_tiles_;
     std::vector<Worker> workers_;
     std::vector<Phase> phases_;
     std::vector<std::size_t> items_;  // by phase
@@ -87,6 +98,7 @@ private:
     Reservation splits_;               // what parts leave, by unit and block
     std::size_t splits_per_unit_ = 0;  // floats
     std::unique_ptr<std::atomic<std::uint32_t>[]> parts_done_;  // by unit: whoever does the last one merges
+    WorkerChoice choice_;                                       // for steps of one token
     std::uint64_t phases_run_ = 0;  // since the beginning: numbers phases without ever repeating one
 };
 

@@ -36,8 +36,21 @@ public:
         x = graph.add(x,
                       graph.matmul(graph.gate(Activation::GeluTanh, gate, up), random_weight(DType::Q8_0, 96, kDim)));
         graph.set_logits(graph.matmul(graph.wanted_rows(x), random_weight(DType::BF16, kDim, kVocabulary)));
-        plan = Plan::compile(graph, {16, 8}).value();
-        pool.resize(4 * layout.block_bytes());
+        plan = Plan::compile(graph, {512, 8}).value();
+        pool.resize(8 * layout.block_bytes());
+    }
+
+    // Both sequences from their beginning, as long as their blocks allow at most.
+    void give_tokens_each(std::uint32_t count) {
+        tokens.clear();
+        positions.clear();
+        row_sequences.clear();
+        for (std::uint32_t row = 0; row < 2 * count; ++row) {
+            tokens.push_back(static_cast<std::int32_t>(row * 7 % kVocabulary));
+            positions.push_back(row % count);
+            row_sequences.push_back(row / count);
+        }
+        wanted = {0, count - 1, 2 * count - 1};
     }
 
     StepInputs inputs() { return StepInputs{tokens, positions, row_sequences, tables, wanted, pool.data(), layout}; }
@@ -53,8 +66,8 @@ public:
     std::vector<std::int32_t> tokens{3, 9, 27, 31, 43, 1, 2};
     std::vector<std::uint32_t> positions{0, 1, 2, 3, 4, 0, 1};
     std::vector<std::uint32_t> row_sequences{0, 0, 0, 0, 0, 1, 1};
-    std::uint32_t first_table[1] = {2};
-    std::uint32_t second_table[1] = {0};
+    std::uint32_t first_table[4] = {2, 5, 1, 7};
+    std::uint32_t second_table[4] = {0, 3, 6, 4};
     std::vector<const std::uint32_t*> tables{first_table, second_table};
     std::vector<std::uint32_t> wanted{1, 4, 6};
 
@@ -98,6 +111,28 @@ TEST(CpuBackend, ReplayEqualsEagerBitForBitOnEveryLevelAndThreadCount) {
                 << level.level << " with " << threads << " threads";
             const std::vector<float> eager = backend.execute_eagerly(model.graph, model.inputs()).value();
             ASSERT_EQ(std::memcmp(eager.data(), expected.data(), expected.size() * sizeof(float)), 0);
+        }
+    }
+}
+
+TEST(CpuBackend, ReplayOfPromptsEqualsEager) {
+    TinyModel model;
+    for (const std::uint32_t tokens : {9u, 20u, 256u}) {
+        model.give_tokens_each(tokens);
+        ThreadPool one(1);
+        CpuBackend reference = CpuBackend::create("reference", one).value();
+        const std::vector<float> expected = reference.execute_eagerly(model.graph, model.inputs()).value();
+        for (const Kernels& level : supported_kernels()) {
+            for (const std::size_t threads : {1u, 3u}) {
+                ThreadPool pool(threads);
+                CpuBackend backend(level, pool);
+                ASSERT_TRUE(backend.prepare(model.plan).ok());
+                std::fill(model.pool.begin(), model.pool.end(), std::byte{0xff});
+                const std::vector<float> replayed = replay(model, backend);
+                ASSERT_EQ(replayed.size(), expected.size());
+                ASSERT_EQ(std::memcmp(replayed.data(), expected.data(), expected.size() * sizeof(float)), 0)
+                    << level.level << " with " << threads << " threads and " << 2 * tokens << " tokens";
+            }
         }
     }
 }

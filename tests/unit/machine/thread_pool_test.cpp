@@ -209,6 +209,42 @@ TEST(ThreadPool, DoesEveryItemOfEveryPhaseOnceAndKeepsPhasesApart) {
     }
 }
 
+// Lets a worker go to sleep. Not for ever: one that woke too late for its region sleeps again without counting anew.
+void give_way_to_a_park(const ThreadPool& pool, std::uint64_t parks_before) {
+    for (int turn = 0; turn < 1000 && pool.sleeps().parks == parks_before; ++turn) std::this_thread::yield();
+}
+
+TEST(ThreadPool, LeavesOutTheWorkersThatAreNotWantedUntilTheyAre) {
+    ThreadPool pool(6);
+    const std::vector<std::size_t> items{40, 3, 0, 100};
+    for (std::size_t round = 0; round < 3000; ++round) {
+        const std::size_t wanted = 1 + round / 10 * 5 % 7;  // also more than there are
+        const std::uint64_t parks = pool.sleeps().parks;
+        std::atomic<std::size_t> done{0};
+        std::atomic<bool> uninvited{false};
+        pool.for_each_phase(
+            items,
+            [&](std::size_t, std::size_t first, std::size_t last, std::size_t worker) {
+                if (worker >= wanted) uninvited = true;
+                done += last - first;
+            },
+            wanted);
+        ASSERT_EQ(done.load(), 143U);
+        ASSERT_FALSE(uninvited.load());
+        if (round % 97 == 0) give_way_to_a_park(pool, parks);
+    }
+}
+
+TEST(ThreadPool, EndsWhileSomeWorkersAreNotWanted) {
+    for (int round = 0; round < 50; ++round) {
+        ThreadPool pool(4);
+        const std::uint64_t parks = pool.sleeps().parks;
+        pool.for_each_phase(
+            std::vector<std::size_t>(3, 9), [](std::size_t, std::size_t, std::size_t, std::size_t) {}, 2);
+        if (round % 2 == 0) give_way_to_a_park(pool, parks);
+    }
+}
+
 TEST(ThreadPool, MakesPlainWritesOfAPhaseVisibleToTheNext) {
     ThreadPool pool(4);
     std::vector<std::uint64_t> values(64, 1);

@@ -131,20 +131,21 @@ TEST(FamilyGraph, OfPhi3RefersToTheRowsOfTheFileWithoutACopy) {
     }
 }
 
+float second_frequency(const GgufFile& file, std::size_t context) {
+    Arena arena;
+    Graph graph(arena);
+    CHECK(build_model(file, BuildRequest{context}, graph).ok());
+    return graph.rope_tables().front().inverse_frequencies.at(1);
+}
+
 TEST(FamilyGraph, OfPhi3TakesTheLongFactorsOnlyBeyondTheOriginalContext) {
     const GoldenModel golden = load_golden("phi3_short");
     const Result<GgufFile> file = GgufFile::open(golden.path);
     ASSERT_TRUE(file.ok());
-    const auto second_frequency = [&](std::size_t context) {
-        Arena arena;
-        Graph graph(arena);
-        CHECK(build_model(file.value(), BuildRequest{context}, graph).ok());
-        return graph.rope_tables().front().inverse_frequencies.at(1);
-    };
-    const float within = second_frequency(128);
-    const float beyond = second_frequency(129);
+    const float within = second_frequency(file.value(), 128);
+    const float beyond = second_frequency(file.value(), 129);
     EXPECT_NEAR(within / beyond, 2.25F / 1.05F, 1e-5F);
-    EXPECT_EQ(second_frequency(0), beyond);  // the trained context is 256
+    EXPECT_EQ(second_frequency(file.value(), 0), beyond);  // the trained context is 256
 }
 
 TEST(FamilyGraph, OfPhi3HasTheSameRopeByDefaultAsWithTheDefaultContextAskedFor) {
@@ -157,14 +158,8 @@ TEST(FamilyGraph, OfPhi3HasTheSameRopeByDefaultAsWithTheDefaultContextAskedFor) 
         .write(path);
     const Result<GgufFile> file = GgufFile::open(path);
     ASSERT_TRUE(file.ok());
-    const auto second_frequency = [&](std::size_t context) {
-        Arena arena;
-        Graph graph(arena);
-        CHECK(build_model(file.value(), BuildRequest{context}, graph).ok());
-        return graph.rope_tables().front().inverse_frequencies.at(1);
-    };
-    EXPECT_EQ(second_frequency(0), second_frequency(8192));
-    EXPECT_NE(second_frequency(0), second_frequency(8193));
+    EXPECT_EQ(second_frequency(file.value(), 0), second_frequency(file.value(), 8192));
+    EXPECT_NE(second_frequency(file.value(), 0), second_frequency(file.value(), 8193));
     std::remove(path.c_str());
 }
 
