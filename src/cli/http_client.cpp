@@ -104,7 +104,7 @@ Result<ServerAddress> ServerAddress::parse(std::string_view text) {
         !address.port.empty() && address.port.size() <= 5 &&
         std::all_of(address.port.begin(), address.port.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!is_number || address.host.empty() || !is_header_text(address.host) ||
-        address.host.find('/') != std::string::npos) {
+        address.host.find_first_of("/[]") != std::string::npos) {
         return bad;
     }
     return address;
@@ -123,19 +123,30 @@ Result<ServerReply> ask_server(const ServerAddress& address, const ServerRequest
         reply.append(buffer, static_cast<std::size_t>(got));
         if (reply.size() > kReplyLimit) break;
     }
-    const std::size_t end = reply.find("\r\n\r\n");
-    const Error foreign{ErrorCode::Failed, "what answers at " + address.shown() + " is not a Hearth server"};
     if (reply.empty()) return Error{ErrorCode::Failed, "the server at " + address.shown() + " said nothing"};
-    if (!reply.starts_with("HTTP/1.1 ") || end == std::string::npos) return foreign;
-    ServerReply made;
-    for (const char digit : std::string_view(reply).substr(9, 3)) {
-        if (digit < '0' || digit > '9') return foreign;
-        made.status = made.status * 10 + static_cast<unsigned>(digit - '0');
+    Result<ServerReply> parsed = parse_reply(reply);
+    if (!parsed.ok()) {
+        return Error{ErrorCode::Failed,
+                     "what answers at " + address.shown() + " is not a Hearth server: " + parsed.error().message};
     }
-    Result<Json> body = Json::parse(std::string_view(reply).substr(end + 4), kReplyDepth);
-    if (!body.ok()) return foreign;
-    made.body = std::move(body).value();
-    return made;
+    return parsed;
+}
+
+Result<ServerReply> parse_reply(std::string_view bytes) {
+    constexpr std::string_view kVersion = "HTTP/1.1 ";
+    const std::size_t end = bytes.find("\r\n\r\n");
+    if (!bytes.starts_with(kVersion) || end == std::string_view::npos || end < kVersion.size() + 3) {
+        return Error{ErrorCode::Failed, "no answer of HTTP/1.1"};
+    }
+    ServerReply reply;
+    for (const char digit : bytes.substr(kVersion.size(), 3)) {
+        if (digit < '0' || digit > '9') return Error{ErrorCode::Failed, "no status"};
+        reply.status = reply.status * 10 + static_cast<unsigned>(digit - '0');
+    }
+    Result<Json> body = Json::parse(bytes.substr(end + 4), kReplyDepth);
+    if (!body.ok()) return body.error();
+    reply.body = std::move(body).value();
+    return reply;
 }
 
 std::string error_text(const ServerReply& reply) {

@@ -35,6 +35,9 @@ struct ServerReply {
 // An error when nothing answers there, or no Hearth server does. A status of 400 and more is a reply like others.
 Result<ServerReply> ask_server(const ServerAddress& address, const ServerRequest& request);
 
+// The status and JSON of an answer as it came over the wire; an error when it is none of HTTP/1.1.
+Result<ServerReply> parse_reply(std::string_view bytes);
+
 // The text of an OpenAI error object, or the status when there is none.
 std::string error_text(const ServerReply& reply);
 
