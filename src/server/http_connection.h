@@ -53,7 +53,7 @@ inline constexpr int kSendBufferBytes = 256 << 10;    // the kernel would let a 
 inline constexpr std::chrono::milliseconds kLinger{
     1'000};  // for the client to read the answer before the socket closes
 inline constexpr std::chrono::milliseconds kAcceptPause{20};
-inline constexpr std::chrono::milliseconds kPushInterval{16};  // between packets of a stream: a frame of a screen
+inline constexpr std::chrono::milliseconds kMoment{100};  // the longest that text is kept for more to come
 
 class Connection;
 
@@ -113,7 +113,8 @@ public:
           role_(role),
           socket_(std::move(socket)),
           signal_(socket_.get_executor(), TimePoint::max()),
-          timer_(socket_.get_executor(), TimePoint::max()) {
+          timer_(socket_.get_executor(), TimePoint::max()),
+          moment_(socket_.get_executor(), TimePoint::max()) {
         if (core_.tls) tls_.emplace(socket_, *core_.tls);
         (role_ == Role::Serve ? core_.serving : core_.refusing).fetch_add(1);
         const std::lock_guard lock(core_.mutex);
@@ -149,17 +150,22 @@ public:
         }
     }
 
-    std::size_t send_now(std::string_view bytes, bool more_follows) override {
+    bool wake_in_a_moment() override {
+        if (moment_passes_.exchange(true)) return true;
+        try {
+            asio::post(socket_.get_executor(), [self = shared_from_this()] { self->start_moment(); });
+            return true;
+        } catch (...) {
+            moment_passes_ = false;
+            return false;
+        }
+    }
+
+    std::size_t send_now(std::string_view bytes) override {
         if (tls_) return 0;  // its state belongs to the strand
         const std::lock_guard lock(socket_mutex_);
         if (closed_) return 0;
-        // Tokens that come faster than anybody can look leave together. The kernel holds none back for longer than 200
-        // ms.
-        const TimePoint now = std::chrono::steady_clock::now();
-        const bool holds_back = more_follows && now - pushed_at_ < kPushInterval;
-        if (!holds_back) pushed_at_ = now;
-        const int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (holds_back ? MSG_MORE : 0);
-        const ssize_t size = ::send(socket_.native_handle(), bytes.data(), bytes.size(), flags);
+        const ssize_t size = ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
         if (size <= 0) return 0;  // what the matter is shows when the connection sends the rest
         sent_bytes_ += static_cast<std::uint64_t>(size);
         return static_cast<std::size_t>(size);
@@ -206,6 +212,14 @@ private:
         wake();
     }
 
+    void start_moment() {
+        moment_.expires_after(closed_ ? std::chrono::milliseconds(0) : kMoment);
+        moment_.async_wait([self = shared_from_this()](const SystemError&) {
+            self->moment_passes_ = false;
+            self->on_wake();
+        });
+    }
+
     void close() {
         {
             const std::lock_guard lock(socket_mutex_);  // nobody sends to a descriptor that is another's by now
@@ -214,6 +228,7 @@ private:
             socket_.close(ignored);
         }
         timer_.cancel();
+        moment_.cancel();
     }
 
     void end() {
@@ -303,6 +318,8 @@ private:
     std::optional<asio::ssl::stream<tcp::socket&>> tls_;
     asio::steady_timer signal_;  // never expires: cancelling it wakes serve()
     asio::steady_timer timer_;
+    asio::steady_timer moment_;
+    std::atomic<bool> moment_passes_ = false;
     TimePoint deadline_ = TimePoint::max();
     bool timer_armed_ = false;
     bool timed_out_ = false;
@@ -319,7 +336,6 @@ private:
     std::size_t held_body_bytes_ = 0;
     std::string peer_;
     std::atomic<std::uint64_t> sent_bytes_ = 0;
-    TimePoint pushed_at_{};    // when what was sent last had to leave at once
     std::mutex socket_mutex_;  // closing the socket, and sending from another thread
     double request_seconds_ = 0;
 };

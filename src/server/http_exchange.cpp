@@ -12,7 +12,9 @@ namespace hearth {
 
 namespace {
 
-constexpr std::size_t kMostTaken = 64 << 10;  // bytes of a stream in one write, so that progress shows
+constexpr std::size_t kMostTaken = 64 << 10;            // bytes of a stream in one write, so that progress shows
+constexpr std::size_t kMostKept = 16 << 10;             // bytes that wait for more
+constexpr std::chrono::milliseconds kSendInterval{16};  // between sends of a stream: a frame of a screen
 
 class ExchangeHandle final : public HttpExchange {
 public:
@@ -86,18 +88,29 @@ void ExchangeState::begin_stream(const HttpExchange::Headers& extra) {
 }
 
 void ExchangeState::write(std::string piece) {
-    const std::lock_guard lock(mutex_);
-    if (!host_ || gone_ || overflowed_ || phase_ != Phase::Streaming || piece.empty()) return;
-    if (piece.size() > traits_.stream_buffer_bytes || unsent() > traits_.stream_buffer_bytes - piece.size()) {
-        overflowed_ = true;
-        pending_ = std::string();
-    } else if (pending_.empty()) {
-        pending_ = std::move(piece);
-    } else {
-        pending_ += piece;
+    {
+        const std::lock_guard lock(mutex_);
+        if (!host_ || gone_ || overflowed_ || phase_ != Phase::Streaming || piece.empty()) return;
+        if (piece.size() > traits_.stream_buffer_bytes || unsent() > traits_.stream_buffer_bytes - piece.size()) {
+            overflowed_ = true;
+            pending_ = std::string();
+        } else if (pending_.empty()) {
+            pending_ = std::move(piece);
+        } else {
+            pending_ += piece;
+        }
+        if (overflowed_ || !host_->sends_directly() || !send_or_wait()) notify();
     }
-    if (!overflowed_ && host_->sends_directly() && send_some()) return;
-    notify();
+    tell_pace();  // here too: the connection's thread may come too late, and what is written meanwhile overflow
+}
+
+bool ExchangeState::send_or_wait() {
+    // Tokens that come faster than anybody can look leave together: a send costs a token's time one per cent.
+    const auto now = std::chrono::steady_clock::now();
+    const bool waits = now - sent_at_ < kSendInterval && unsent() < kMostKept;
+    if (waits && host_->wake_in_a_moment()) return true;
+    sent_at_ = now;
+    return send_some();
 }
 
 void ExchangeState::end_stream() {
@@ -186,34 +199,47 @@ bool ExchangeState::send_some() {
     std::string bytes;
     if (!take_some(bytes)) return true;
     in_flight_bytes_ = 0;
-    const std::size_t size = host_->send_now(bytes, phase_ == Phase::Streaming);
+    const std::size_t size = host_->send_now(bytes);
     framed_.assign(bytes, size);
     return framed_.empty() && pending_.empty();
 }
 
 bool ExchangeState::flush() {
-    const std::lock_guard lock(mutex_);
-    return send_some() && !terminated_;
+    bool is_done = false;
+    {
+        const std::lock_guard lock(mutex_);
+        is_done = send_some() && !terminated_;
+    }
+    tell_pace();
+    return is_done;
 }
 
 bool ExchangeState::deliver() {
-    std::shared_ptr<const HttpExchange::Watcher> watcher;
-    bool slow = false;
     {
         const std::lock_guard lock(mutex_);
         wake_pending_ = false;
         if (overflowed_) return false;
-        if (phase_ != Phase::Streaming || gone_) return true;
+    }
+    tell_pace();
+    return true;
+}
+
+void ExchangeState::tell_pace() {
+    const std::lock_guard in_order(pace_mutex_);
+    std::shared_ptr<const HttpExchange::Watcher> watcher;
+    bool slow = false;
+    {
+        const std::lock_guard lock(mutex_);
+        if (phase_ != Phase::Streaming || gone_ || overflowed_) return;
         slow = !slow_told_ && unsent() > traits_.stream_buffer_bytes / 2;
         const bool caught_up = slow_told_ && unsent() <= traits_.stream_buffer_bytes / 8;
-        if (!slow && !caught_up) return true;
+        if (!slow && !caught_up) return;
         slow_told_ = slow;
         watcher = watcher_;
     }
-    if (!watcher) return true;
+    if (!watcher) return;
     const std::function<void()>& told = slow ? watcher->slow : watcher->caught_up;
     if (told) told();
-    return true;
 }
 
 bool ExchangeState::complete() const {

@@ -2,6 +2,7 @@
 // bytes, with what the owner of the answer is told. No sockets here.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,9 +21,11 @@ public:
     // There is something to send or to tell: call deliver() and take() on the connection's own thread, soon. False when
     // that could not be arranged (no memory).
     virtual bool wake_later() = 0;
+    // The same, but not before a moment has passed: what comes until then leaves with it.
+    virtual bool wake_in_a_moment() = 0;
     // Sends what the socket takes at once and says how much that was. From any thread, while nothing else is being
-    // sent. When more follows soon, the bytes may wait a moment for it.
-    virtual std::size_t send_now(std::string_view bytes, bool more_follows) = 0;
+    // sent.
+    virtual std::size_t send_now(std::string_view bytes) = 0;
     // An answer alone is sent by the thread that computes it: waking another for each token costs more than it saves.
     virtual bool sends_directly() const = 0;
 };
@@ -66,8 +69,13 @@ private:
     void notify();
     std::size_t unsent() const;
     bool take_some(std::string& out);
-    bool send_some();  // false when something is left
+    bool send_some();     // false when something is left
+    bool send_or_wait();  // the same, but waits for more where that is better
 
+    // Without it: tells the owner that its reader is slow, or no longer.
+    void tell_pace();
+
+    std::mutex pace_mutex_;  // taken before the other: the owner hears of slow and caught up in their order
     mutable std::mutex mutex_;
     ExchangeHost* host_;  // null once detached
     const ExchangeTraits traits_;
@@ -84,6 +92,7 @@ private:
     std::string framed_;    // goes out as it is, before what is pending
     std::string pending_;
     std::size_t in_flight_bytes_ = 0;
+    std::chrono::steady_clock::time_point sent_at_{};  // when the owner's thread sent last
     std::shared_ptr<const HttpExchange::Watcher> watcher_;
 };
 

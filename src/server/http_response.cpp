@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdio>
 
-#include "base/json.h"
+#include "server/error_object.h"
 #include "server/http_rules.h"
 
 namespace hearth {
@@ -105,44 +105,11 @@ bool is_anthropic_path(std::string_view path) {
     return path == "/v1/messages" || path.starts_with("/v1/messages/");
 }
 
-namespace {
-
-std::string anthropic_error_body(unsigned status, std::string_view message) {
-    std::string_view type = "invalid_request_error";
-    if (status == 401) type = "authentication_error";
-    if (status == 403) type = "permission_error";
-    if (status == 404) type = "not_found_error";
-    if (status == 413) type = "request_too_large";
-    if (status == 429) type = "rate_limit_error";
-    if (status >= 500) type = status == 503 ? "overloaded_error" : "api_error";
-    Json::Object error;
-    error.emplace_back("type", type);
-    error.emplace_back("message", message);
-    Json::Object body;
-    body.emplace_back("type", "error");
-    body.emplace_back("error", std::move(error));
-    return Json(std::move(body)).dump();
-}
-
-}  // namespace
-
 std::string error_body(unsigned status, std::string_view message, std::string_view path) {
-    if (is_anthropic_path(path)) return anthropic_error_body(status, message);
-    std::string_view type = "invalid_request_error";
-    Json code;  // null
-    if (status == 401) code = "invalid_api_key";
-    if (status == 403) type = "permission_error";
-    if (status == 404) code = "not_found";
-    if (status == 429) type = "rate_limit_error";
-    if (status >= 500) type = "server_error";
-    Json::Object error;
-    error.emplace_back("message", message);
-    error.emplace_back("type", type);
-    error.emplace_back("param", nullptr);
-    error.emplace_back("code", std::move(code));
-    Json::Object body;
-    body.emplace_back("error", std::move(error));
-    return Json(std::move(body)).dump();
+    ApiError error{status, std::string(message), "", ""};
+    if (status == 401) error.code = "invalid_api_key";
+    if (status == 404) error.code = "not_found";
+    return (is_anthropic_path(path) ? anthropic_error(error) : openai_error(error)).dump();
 }
 
 std::string request_id_text(std::uint64_t id) {

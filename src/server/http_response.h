@@ -29,8 +29,7 @@ std::string response_head(const ResponseHead& head, const HttpExchange::Headers&
 // Whether clients of this path speak Anthropic's API.
 bool is_anthropic_path(std::string_view path);
 
-// {"error":{"message":...,"type":...,"param":null,"code":...}}, with the type and code that fit the status; for
-// Anthropic's paths {"type":"error","error":{"type":...,"message":...}}.
+// The error object of the path's API, with the type and code that fit the status.
 std::string error_body(unsigned status, std::string_view message, std::string_view path);
 
 // The header of an answer that may be different in a second. Its list of strings stands in a file without coroutines:

@@ -89,9 +89,9 @@ public:
     virtual void write(std::string piece) = 0;
     virtual void end_stream() = 0;
 
-    // What the owner of the answer wants to know; set before the first write. Called on an I/O thread, never from
-    // within a function of the exchange, but for one case: watch() itself calls `gone` when the client has gone
-    // already. All three are dropped when the answer is complete.
+    // What the owner of the answer wants to know; set before the first write. Called on an I/O thread, but
+    // watch() itself calls `gone` when the client has gone already, and write() the other two, so that the owner knows
+    // before it writes more. All three are dropped when the answer is complete.
     struct Watcher {
         std::function<void()> gone;  // the client has closed, timed out or overflowed: stop the work. At most once.
         std::function<void()> slow;  // more than half of the buffer is unsent

@@ -33,23 +33,28 @@ class Queue(ServerTest):
     OPTIONS = ("--parallel", "1", "--queue", "1")
 
     def test_beyond_the_queue_requests_are_refused_for_a_second(self):
+        before = self.rejected()
         long = {"prompt": "x", "max_tokens": 1500, "ignore_eos": True, "stream": True}
-        open_streams = []
-        refused = None
-        for _ in range(4):
-            connection = self.server.connect()
+        connections = [self.server.connect() for _ in range(8)]
+
+        def send(connection):
             connection.request("POST", "/v1/completions", json.dumps(long), {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            open_streams.append((connection, response))
-            if response.status != 200:
-                refused = response
-                break
-        self.assertIsNotNone(refused)
-        self.assertEqual(refused.status, 429)
-        self.assertEqual(refused.headers["Retry-After"], "1")
-        self.assertEqual(json.loads(refused.read())["error"]["type"], "rate_limit_error")
-        self.assertGreater(self.rejected(), 0)
-        for connection, _ in open_streams:
+
+        send(connections[0])
+        responses = [connections[0].getresponse()]
+        responses[0].readline()  # its first token is here: it waits no longer
+        for connection in connections[1:]:
+            send(connection)
+        responses += [connection.getresponse() for connection in connections[1:]]
+        refused = [response for response in responses if response.status != 200]
+        self.assertGreaterEqual(len(responses) - len(refused), 2)  # one is answered, one waits
+        self.assertGreater(len(refused), 0)
+        for response in refused:
+            self.assertEqual(response.status, 429)
+            self.assertEqual(response.headers["Retry-After"], "1")
+            self.assertEqual(json.loads(response.read())["error"]["type"], "rate_limit_error")
+        self.assertEqual(self.rejected(), before + len(refused))
+        for connection in connections:
             connection.close()
 
     def test_embeddings_beyond_the_queue_are_refused_together(self):

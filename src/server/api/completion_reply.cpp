@@ -27,6 +27,7 @@ struct Choice {
     Logprobs logprobs;
     std::size_t offset = 0;  // of the next token in the text
     bool begun = false;      // something of it was sent
+    TextEvent piece;         // of the stream, without logprobs
     FinishReason reason = FinishReason::EndOfText;
 };
 
@@ -55,6 +56,7 @@ public:
         if (setup_.spec.logprobs) note_logprobs(choice, event);
         const bool silent = event.text.empty() && !setup_.spec.logprobs && !echo_is_due(event.choice);
         if (!setup_.spec.stream || silent) return;
+        if (choice.begun && !setup_.spec.logprobs) return send_text(event.choice, event.text);
         send(event.choice, event.text, setup_.spec.logprobs ? choice.logprobs.json() : Json(), Json());
         choice.logprobs = {};
     }
@@ -117,16 +119,26 @@ private:
 
     bool echo_is_due(std::size_t index) const { return !choices_[index].begun && !setup_.echoes[index].empty(); }
 
+    Json chunk(std::size_t index, std::string_view text, Json logprobs, Json finish_reason) const {
+        Json::Object object = head();
+        object.emplace_back("choices",
+                            Json::Array{choice_json(index, text, std::move(logprobs), std::move(finish_reason))});
+        if (setup_.spec.include_usage) object.emplace_back("usage", Json());
+        return Json(std::move(object));
+    }
+
     // Each choice begins with its echo, not all of them when the stream begins: many long ones would overflow it.
     void send(std::size_t index, std::string_view text, Json logprobs, Json finish_reason) {
         std::string shown = echo_is_due(index) ? setup_.echoes[index] : std::string();
         shown += text;
         choices_[index].begun = true;
-        Json::Object chunk = head();
-        chunk.emplace_back("choices",
-                           Json::Array{choice_json(index, shown, std::move(logprobs), std::move(finish_reason))});
-        if (setup_.spec.include_usage) chunk.emplace_back("usage", Json());
-        setup_.exchange->write(sse_data(Json(std::move(chunk))));
+        setup_.exchange->write(sse_data(chunk(index, shown, std::move(logprobs), std::move(finish_reason))));
+    }
+
+    void send_text(std::size_t index, std::string_view text) {
+        TextEvent& piece = choices_[index].piece;
+        if (!piece.made()) piece = TextEvent(chunk(index, TextEvent::kText, Json(), Json()));
+        setup_.exchange->write(piece.with(text));
     }
 
     void note_logprobs(Choice& choice, const TokenEvent& event) const {

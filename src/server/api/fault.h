@@ -1,4 +1,4 @@
-// What is wrong with a request, as the API says it: OpenAI's error object (or Anthropic's) names the field.
+// What is wrong with a request.
 #pragma once
 
 #include <optional>
@@ -6,17 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json.h"
 #include "base/result.h"
+#include "server/error_object.h"
 
 namespace hearth {
-
-struct ApiError {
-    unsigned status = 400;
-    std::string message;
-    std::string param;  // the field, e.g. "messages[2].content"; empty: none
-    std::string code;   // e.g. "context_length_exceeded"; empty: none
-};
 
 // The first fault of a request; later ones are not kept.
 class Faults {
@@ -36,10 +29,5 @@ private:
 
 // From what the rooms below report: Usage is the caller's fault, Busy asks to come back later.
 ApiError api_error(const Error& error, std::string_view param = {});
-
-// {"error": {"message", "type", "param", "code"}}
-Json openai_error(const ApiError& error);
-// {"type": "error", "error": {"type", "message"}}
-Json anthropic_error(const ApiError& error);
 
 }  // namespace hearth

@@ -8,7 +8,10 @@ namespace {
 class OpenAiChatReply final : public ChatReply {
 public:
     explicit OpenAiChatReply(ChatReplySetup setup)
-        : ChatReply(std::move(setup)), id_(random_id("chatcmpl-", 29)), pending_(choices_.size()) {}
+        : ChatReply(std::move(setup)),
+          id_(random_id("chatcmpl-", 29)),
+          pending_(choices_.size()),
+          pieces_(choices_.size()) {}
 
     void begin() override {
         if (!streams()) return;
@@ -56,24 +59,38 @@ private:
                             {"system_fingerprint", setup_.model->fingerprint}};
     }
 
+    Json chunk(std::size_t choice, Json::Object delta, Json logprobs, Json finish_reason) const {
+        Json::Object object = head("chat.completion.chunk");
+        object.emplace_back("choices", Json::Array{Json::Object{{"index", std::uint64_t{choice}},
+                                                                {"delta", Json(std::move(delta))},
+                                                                {"logprobs", std::move(logprobs)},
+                                                                {"finish_reason", std::move(finish_reason)}}});
+        if (setup_.spec.include_usage) object.emplace_back("usage", Json());
+        return Json(std::move(object));
+    }
+
     void send(std::size_t choice, Json::Object delta, Json logprobs, Json finish_reason) {
         begun_ = true;
-        Json::Object chunk = head("chat.completion.chunk");
-        chunk.emplace_back("choices", Json::Array{Json::Object{{"index", std::uint64_t{choice}},
-                                                               {"delta", Json(std::move(delta))},
-                                                               {"logprobs", std::move(logprobs)},
-                                                               {"finish_reason", std::move(finish_reason)}}});
-        if (setup_.spec.include_usage) chunk.emplace_back("usage", Json());
-        write(sse_data(Json(std::move(chunk))));
+        write(sse_data(chunk(choice, std::move(delta), std::move(logprobs), std::move(finish_reason))));
+    }
+
+    void send_text(std::size_t choice, std::string_view text) {
+        TextEvent& piece = pieces_[choice];
+        if (!piece.made())
+            piece = TextEvent(chunk(choice, Json::Object{{"content", TextEvent::kText}}, Json(), Json()));
+        write(piece.with(text));
     }
 
     void on_content(std::size_t choice, std::string_view text) override { pending_[choice] += text; }
 
     void flush(std::size_t choice, Json::Array logprobs) {
         if (!streams() || (pending_[choice].empty() && logprobs.empty())) return;
-        Json entry =
-            logprobs.empty() ? Json() : Json(Json::Object{{"content", Json(std::move(logprobs))}, {"refusal", Json()}});
-        send(choice, Json::Object{{"content", pending_[choice]}}, std::move(entry), Json());
+        if (logprobs.empty()) {
+            send_text(choice, pending_[choice]);
+        } else {
+            Json entry = Json::Object{{"content", Json(std::move(logprobs))}, {"refusal", Json()}};
+            send(choice, Json::Object{{"content", pending_[choice]}}, std::move(entry), Json());
+        }
         pending_[choice].clear();
     }
 
@@ -131,6 +148,7 @@ private:
     std::string id_;
     bool begun_ = false;                // a stream
     std::vector<std::string> pending_;  // by choice: content not sent yet
+    std::vector<TextEvent> pieces_;     // and its event
 };
 
 }  // namespace

@@ -23,6 +23,14 @@ std::string sse_event(std::string_view name, const Json& json) {
     return "event: " + std::string(name) + "\n" + sse_data(json);
 }
 
+TextEvent::TextEvent(const Json& example) {
+    const std::string whole = sse_data(example);
+    const std::string mark = json_quote(kText);
+    const std::size_t at = whole.rfind(mark);
+    before_ = whole.substr(0, at);
+    after_ = whole.substr(at + mark.size());
+}
+
 void respond_json(HttpExchange& exchange, unsigned status, const Json& json) {
     exchange.respond(status, "application/json", json.dump());
 }

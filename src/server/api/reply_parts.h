@@ -21,6 +21,20 @@ std::string sse_data(const Json& json);
 std::string sse_event(std::string_view name, const Json& json);
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
 
+// An event that is sent for each token and differs in its text alone: the rest is written once.
+class TextEvent {
+public:
+    static constexpr std::string_view kText = "\x01";  // stands for the text in the example, where it comes last
+    TextEvent() = default;
+    explicit TextEvent(const Json& example);
+    bool made() const { return !before_.empty(); }
+    std::string with(std::string_view text) const { return before_ + json_quote(text) + after_; }
+
+private:
+    std::string before_;
+    std::string after_;
+};
+
 void respond_json(HttpExchange& exchange, unsigned status, const Json& json);
 // 429 and 503 ask to come back in a second.
 void respond_error(HttpExchange& exchange, const ApiError& error, ApiStyle style = ApiStyle::OpenAi,

@@ -41,13 +41,15 @@ TEST(HttpParser, SeesTheSameRequestInPiecesOfAnySize) {
     const std::string plain = "POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello";
     const std::string chunked =
         "\r\n\r\nPOST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: "
-        "CHUNKED\r\n\r\n3;x=\"y\"\r\nhel\r\n2\r\nlo\r\n0\r\nT: 1\r\n\r\n";
+        "CHUNKED\r\n\r\n3;x=\"y\\\"z\"\r\nhel\r\n2\r\nlo\r\n0\r\nT: 1\r\n\r\n";
     const std::string bodiless = "GET /g HTTP/1.1\r\nHost: h\r\n\r\n";
-    for (const std::string& request : {plain, chunked, bodiless}) {
+    const std::string no_chunks = "POST /e HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    const std::string only_a_trailer = no_chunks.substr(0, no_chunks.size() - 2) + "T: 1\r\n\r\n";
+    for (const std::string& request : {plain, chunked, bodiless, no_chunks, only_a_trailer}) {
         for (std::size_t piece = 1; piece <= request.size() + next.size(); ++piece) {
             const Parsed parsed = parse(request + next, piece);
             ASSERT_EQ(parsed.state, State::Done) << request << piece;
-            EXPECT_EQ(parsed.body, request == bodiless ? "" : "hello");
+            EXPECT_EQ(parsed.body, request == plain || request == chunked ? "hello" : "");
             EXPECT_EQ(parsed.rest, next);
         }
     }
@@ -85,11 +87,28 @@ TEST(HttpParser, AnEmptyLineIsNoStart) {
 TEST(HttpParser, RefusesTheSameInPiecesOfAnySize) {
     for (const char* bytes :
          {"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
-          "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", "nonsense\r\n\r\n"}) {
+          "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+          "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a=\"\r\nhello\r\n5;a=\"b\"\r\n",
+          "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0;a=\"\\\"\r\n\r\n",
+          "nonsense\r\n\r\n"}) {
         for (std::size_t piece = 1; piece <= std::string(bytes).size(); ++piece) {
             const Parsed parsed = parse(bytes, piece);
             EXPECT_EQ(parsed.state, State::Failed) << bytes << piece;
             EXPECT_EQ(parsed.status, 400u);
+        }
+    }
+}
+
+TEST(HttpParser, RefusesALineOfAChunkThatDoesNotEnd) {
+    const std::string head = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const std::string line = "1;" + std::string(1022, 'a');
+    for (const std::size_t piece : {1u, 2u, 3u, 7u, 100u, 5000u}) {
+        EXPECT_EQ(parse(head + line + "\r\nx\r\n0\r\n\r\n", piece).state, State::Done) << piece;
+        EXPECT_EQ(parse(head + line, piece).state, State::Body) << piece;
+        for (const char* end : {"a", "a\r\nx\r\n0\r\n\r\n"}) {
+            const Parsed longer = parse(head + line + end, piece);
+            EXPECT_EQ(longer.state, State::Failed) << piece;
+            EXPECT_EQ(longer.status, 400u);
         }
     }
 }

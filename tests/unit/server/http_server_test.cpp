@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/http_exchange.h"
 #include "unit/server/raw_client.h"
 
 namespace hearth::http_test {
@@ -58,6 +59,84 @@ TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
         exchange->respond(200, "text/plain", body);
         EXPECT_EQ(client.read_response().body, body);
     }
+}
+
+TEST(HttpServer, SendsWhatComesFastTogetherAndKeepsNothingForALaterPiece) {
+    OpenRequest open;
+    ASSERT_TRUE(open.exchange);
+    open.exchange->begin_stream();
+    open.client.read_until("\r\n\r\n");
+    std::string written;
+    for (int i = 0; i < 100; ++i) {  // much faster than sends follow one another
+        const std::string piece = "data: " + std::to_string(i) + "\n\n";
+        written += piece;
+        open.exchange->write(piece);
+    }
+    std::string read;  // to the last piece, though nothing comes after it
+    std::size_t chunks = 0;
+    for (; read.size() < written.size(); ++chunks) {
+        const std::string head = open.client.read_until("\r\n");
+        ASSERT_FALSE(head.empty());
+        const std::string chunk = open.client.read_until("\n\n\r\n");
+        ASSERT_EQ(std::stoul(head, nullptr, 16) + 2, chunk.size());
+        read += chunk.substr(0, chunk.size() - 2);
+    }
+    EXPECT_EQ(read, written);
+    EXPECT_LT(chunks, 100U);
+}
+
+TEST(HttpExchange, KeepsLittleTextForMoreToCome) {
+    struct FullSocket final : ExchangeHost {
+        bool wake_later() override { return woken = true; }
+        bool wake_in_a_moment() override { return true; }
+        std::size_t send_now(std::string_view) override { return 0; }
+        bool sends_directly() const override { return true; }
+        bool woken = false;
+    } host;
+    ExchangeState exchange(host, {});
+    exchange.begin_stream({});
+    exchange.deliver();
+    exchange.write("the first is sent at once");
+    exchange.deliver();
+    host.woken = false;
+    const std::string piece(1024, 'x');
+    // Half a buffer of a megabyte is much more than this: a reader that is slow is noticed in time.
+    for (int i = 0; i < 32 && !host.woken; ++i) exchange.write(piece);
+    EXPECT_TRUE(host.woken);
+    exchange.abandon();
+}
+
+TEST(HttpServer, AWriterHearsThatItsReaderIsSlowBeforeItWritesMore) {
+    struct Host final : ExchangeHost {  // its thread never comes
+        bool wake_later() override { return true; }
+        bool wake_in_a_moment() override { return true; }
+        std::size_t send_now(std::string_view) override { return 0; }
+        bool sends_directly() const override { return false; }
+    } host;
+    ExchangeTraits traits;
+    traits.stream_buffer_bytes = 64 << 10;
+    ExchangeState exchange(host, traits);
+    int slow = 0;
+    int caught_up = 0;
+    exchange.watch({nullptr, [&] { ++slow; }, [&] { ++caught_up; }});
+    exchange.begin_stream({});
+    std::string taken;
+    EXPECT_TRUE(exchange.take(taken));  // the head
+    exchange.sent();
+    for (std::size_t written = 0; written <= traits.stream_buffer_bytes / 2; written += 1024) {
+        EXPECT_EQ(slow, 0);
+        exchange.write(std::string(1024, 'x'));
+    }
+    EXPECT_EQ(slow, 1);
+    exchange.write("y");
+    EXPECT_EQ(slow, 1);
+    EXPECT_TRUE(exchange.deliver());
+    EXPECT_TRUE(exchange.take(taken));
+    exchange.sent();
+    EXPECT_EQ(caught_up, 0);
+    EXPECT_TRUE(exchange.deliver());
+    EXPECT_EQ(caught_up, 1);
+    exchange.abandon();
 }
 
 TEST(HttpServer, StreamsPiecesInOrderAsChunks) {
