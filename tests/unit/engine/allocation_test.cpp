@@ -237,18 +237,24 @@ TEST(StepAllocations, AStepOfManyAnswersAllocatesNothing) {
         if (steps == 40) before = allocations.load();
         if (steps == 190) after = allocations.load();
     });
-    for (std::uint32_t i = 0; i < 6; ++i) {
-        AnswerRequest request;
-        request.prompt = make_prompt(20 + i, i + 1);
-        SamplingOptions options;
-        options.repetition_penalty = 1.1f;
-        options.top_k = i % 2 == 0 ? 0 : 40;
-        request.sampling = std::make_shared<const SamplingOptions>(options);
-        request.max_tokens = 200;
-        request.ignore_end = true;
-        request.sink = sink;
-        ASSERT_TRUE(scheduler.submit(std::move(request)).ok());
-    }
+    std::atomic<bool> submitted{false};
+    scheduler.run_between_steps([&] {  // all at once: one that came late would allocate
+        for (std::uint32_t i = 0; i < 6; ++i) {
+            AnswerRequest request;
+            request.prompt = make_prompt(20 + i, i + 1);
+            SamplingOptions options;
+            options.repetition_penalty = 1.1f;
+            options.top_k = i % 2 == 0 ? 0 : 40;
+            request.sampling = std::make_shared<const SamplingOptions>(options);
+            request.max_tokens = 200;
+            request.ignore_end = true;
+            request.sink = sink;
+            EXPECT_TRUE(scheduler.submit(std::move(request)).ok());
+        }
+        submitted = true;
+        submitted.notify_one();
+    });
+    submitted.wait(false);
     ASSERT_TRUE(scheduler.drain(SchedulerClock::now() + std::chrono::seconds(60)));
     EXPECT_FALSE(sink->failed);
     EXPECT_GE(steps, 190u);
