@@ -26,6 +26,7 @@ PROMPT = ANSWER = 128
 CLIENTS = (1, 4, 16)
 PREFIX = 2000
 IDLE_STREAMS = 2000
+REST_SECONDS = 3
 PIECE = b'"finish_reason": null'  # one in each event with text
 
 
@@ -182,15 +183,23 @@ def decode_rate(port: int, prompt: list[int], tokens: int) -> float:
         return (data.count(PIECE) - before) / (time.perf_counter() - first)
 
 
-def measure_share(arguments, server: Server, prompts: Prompts) -> dict:
-    """Decoding by HTTP beside `hearth bench`: both from a context of next to nothing."""
+def measure_share(arguments, prompts: Prompts) -> dict:
+    """Decoding by HTTP beside `hearth bench`: both from a context of next to nothing, both in new processes each time, as
+    some are a few percent faster than others all their life. A system that takes back the memory of a process that has
+    ended is given the time."""
     command = [arguments.hearth, "bench", str(arguments.model), "--threads", str(arguments.threads), "-p", "0", "-n", "128",
                "--depth", "0", "--batch", "0", "-r", "3", "--json"]
     alone, served = [], []
     for _ in range(2 * arguments.rounds):
+        server = start_hearth(arguments)
+        try:
+            time.sleep(REST_SECONDS)
+            served.append(statistics.median(decode_rate(server.port, prompts.next(1), 129) for _ in range(5)))
+        finally:
+            server.stop()
+        time.sleep(REST_SECONDS)
         tests = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         alone.append(next(t["tok_s"] for t in tests if t["test"] == "tg128"))
-        served.append(statistics.median(decode_rate(server.port, prompts.next(1), 129) for _ in range(3)))
     figures = {"bench": statistics.median(alone), "http": statistics.median(served),
                "share": statistics.median(h / b for h, b in zip(served, alone))}
     print(f"one client {figures['http']:.1f} tok/s, hearth bench {figures['bench']:.1f}: {100 * figures['share']:.1f} %", flush=True)
@@ -319,9 +328,9 @@ def main() -> int:
     try:
         rows = measure_load(arguments, servers, prompts)
         servers.pop().stop()
-        share = measure_share(arguments, servers[0], prompts)
         prefix = measure_prefix(arguments, servers[0], prompts)
         servers.pop().stop()
+        share = measure_share(arguments, prompts)
         idle = measure_idle(arguments, prompts)
     finally:
         for server in servers:

@@ -99,7 +99,8 @@ def main() -> int:
         lines += plots(machine, results / "cpu", path.stem) + [""] + table(machine) + [""]
         if steps := batches(machine):
             lines += ["V(n): what a step of n sequences costs, one being 1 (the cost of verifying n proposals).", "", *steps, ""]
-        lines += [note for note in machine.get("notes", [])]
+        for note in machine.get("notes", []):
+            lines += [note, ""]
     (results / "cpu.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     print(f"wrote {results / 'cpu.md'}")
     return 0
