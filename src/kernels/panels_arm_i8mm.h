@@ -241,8 +241,7 @@ struct TileUnit {
 };
 
 template <typename Panel, std::size_t kPairs>
-TileSums<kPairs> tile32(const std::byte* panel, const std::byte* x, std::size_t blocks) {
-    TileSums<kPairs> acc = {};
+TileSums<kPairs> tile32(const std::byte* panel, const std::byte* x, std::size_t blocks, TileSums<kPairs> acc) {
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x += kTile32Bytes) {
         if constexpr (kPairs == 1) fetch_ahead<Panel::kBlockBytes>(panel);
         const TileUnit<kPairs> q(x);
@@ -368,12 +367,17 @@ template <typename Panel, std::size_t kPairs>
 void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
     const std::byte* x = task.activations + token * task.activation_row_bytes;
-    TileSums<kPairs> acc;
+    TileSums<kPairs> acc = {};
     if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == kTilePairs) {
-        acc = {};
         if (task.columns > 0) add_tile_q4_0(panel, x, task.columns / kBlock32, acc.at);
     } else if constexpr (Panel::kColumns == kBlock32) {
-        acc = tile32<Panel, kPairs>(panel, x, task.columns / kBlock32);
+        const std::size_t blocks = task.columns / kBlock32;
+        std::size_t done = 0;
+        if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
+            done = blocks / 2 * 2;
+            add_block_pairs_q4_0(panel, x, done / 2, acc.at[0]);
+        }
+        acc = tile32<Panel, kPairs>(panel + done * Panel::kBlockBytes, x + done * kTile32Bytes, blocks - done, acc);
     } else {
         acc = tile256<Panel, kPairs>(panel, x, task.columns / kBlock256);
     }
