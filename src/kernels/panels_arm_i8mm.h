@@ -1,5 +1,5 @@
-// Matmul over packed weights with SMMLA: one token straight from its activation row, two to four tokens as a tile of
-// two token pairs, eight rows at a time, for every type. Include in a file built with the int8 matrix multiply
+// Matmul over packed weights with SMMLA: one token straight from its activation row, two to eight tokens in pairs from
+// tiles of two pairs, eight rows at a time, for every type. Include in a file built with the int8 matrix multiply
 // extension.
 #pragma once
 
@@ -213,7 +213,7 @@ inline void store_rows8(float* out, std::size_t rows, Floats8 values) {
     for (std::size_t i = 0; i < rows; ++i) out[i] = buffer[i];
 }
 
-// Two token pairs or one. An accumulator holds (row 2p, token a), (row 2p, token b), (row 2p + 1, a), (row 2p + 1, b).
+// One to four token pairs. An accumulator holds (row 2p, token a), (row 2p, token b), (row 2p + 1, a), (row 2p + 1, b).
 
 struct PairFloats {
     float32x4_t at[4];  // by row pair: (r, r, r + 1, r + 1)
@@ -228,27 +228,38 @@ struct TileSums {
     float32x4_t at[kPairs][4];
 };
 
-// Thirty-two columns of the token pairs of a tile.
+// The activations of one or two tiles.
+struct Tiles {
+    const std::byte* first;
+    std::size_t bytes;  // of one tile, where there are two
+    [[gnu::always_inline]] const std::byte* of_pair(std::size_t pair) const {
+        return first + pair / kTilePairs * bytes;
+    }
+};
+
+// Thirty-two columns of the token pairs.
 template <std::size_t kPairs>
 struct TileUnit {
     int8x16_t at[kPairs][4];
 
-    [[gnu::always_inline]] explicit TileUnit(const std::byte* x) {
+    [[gnu::always_inline]] TileUnit(Tiles x, std::size_t offset) {
         for (std::size_t t = 0; t < kPairs; ++t) {
-            for (std::size_t s = 0; s < 4; ++s) at[t][s] = load_tile(x, kTilePairs * s + t);
+            for (std::size_t s = 0; s < 4; ++s) {
+                at[t][s] = load_tile(x.of_pair(t) + offset, kTilePairs * s + t % kTilePairs);
+            }
         }
     }
 };
 
 template <typename Panel, std::size_t kPairs>
-TileSums<kPairs> tile32(const std::byte* panel, const std::byte* x, std::size_t blocks, TileSums<kPairs> acc) {
-    for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x += kTile32Bytes) {
+TileSums<kPairs> tile32(const std::byte* panel, Tiles x, std::size_t blocks, TileSums<kPairs> acc) {
+    for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x.first += kTile32Bytes) {
         if constexpr (kPairs == 1) fetch_ahead<Panel::kBlockBytes>(panel);
-        const TileUnit<kPairs> q(x);
+        const TileUnit<kPairs> q(x, 0);
         const PairFloats d = pair_floats(Panel::scales(panel));
         float32x4_t a[kPairs];
         for (std::size_t t = 0; t < kPairs; ++t) {
-            a[t] = vld1q_f32(reinterpret_cast<const float*>(x + kTile32Scales) + 4 * t);
+            a[t] = vld1q_f32(reinterpret_cast<const float*>(x.of_pair(t) + kTile32Scales) + 4 * (t % kTilePairs));
         }
         for_each_row_pair([&](auto pair) {
             constexpr std::size_t kP = decltype(pair)::kIndex;
@@ -298,12 +309,11 @@ template <typename Panel>
 
 // Adds scale times product over the eight units of a block.
 template <typename Panel, std::size_t kPairs>
-[[gnu::always_inline]] inline void add_units(const std::byte* panel, const std::byte* x,
-                                             int32x4_t (&total)[kPairs][4]) {
+[[gnu::always_inline]] inline void add_units(const std::byte* panel, Tiles x, int32x4_t (&total)[kPairs][4]) {
     for (std::size_t unit = 0; unit < 8; ++unit) {
         const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
         if constexpr (kPairs == 1) fetch_ahead<Panel::kBlockBytes / 8>(panel + unit * (Panel::kBlockBytes / 8));
-        const TileUnit<kPairs> q(x + unit * kTileUnitBytes);
+        const TileUnit<kPairs> q(x, unit * kTileUnitBytes);
         const SubScales scales = Panel::sub_scales(panel, unit);
         const PairInts first = pair_ints(scales.first);
         const PairInts second = pair_ints(scales.second);
@@ -322,15 +332,15 @@ template <typename Panel, std::size_t kPairs>
 }
 
 template <typename Panel, std::size_t kPairs>
-TileSums<kPairs> tile256(const std::byte* panel, const std::byte* x, std::size_t blocks) {
+TileSums<kPairs> tile256(const std::byte* panel, Tiles x, std::size_t blocks) {
     TileSums<kPairs> acc = {};
-    for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x += kTile256Bytes) {
+    for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x.first += kTile256Bytes) {
         int32x4_t total[kPairs][4];
         for (std::size_t t = 0; t < kPairs; ++t) {
             for (std::size_t p = 0; p < 4; ++p) total[t][p] = vdupq_n_s32(0);
         }
         if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == kTilePairs) {
-            add_units_q4_k(panel, x, total);
+            add_units_q4_k(panel, x.first, total);
         } else {
             add_units<Panel, kPairs>(panel, x, total);
         }
@@ -338,14 +348,14 @@ TileSums<kPairs> tile256(const std::byte* panel, const std::byte* x, std::size_t
         PairFloats dmin = {};
         if constexpr (Panel::kMinimum) dmin = pair_floats(Panel::minimums(panel));
         for (std::size_t t = 0; t < kPairs; ++t) {
-            const auto* scales = reinterpret_cast<const float*>(x + kTile256Scales) + 2 * t;
+            const auto* scales = reinterpret_cast<const float*>(x.of_pair(t) + kTile256Scales) + 2 * (t % kTilePairs);
             const float32x2_t two = vld1_f32(scales);
             const float32x4_t a = vcombine_f32(two, two);
             for (std::size_t p = 0; p < 4; ++p) {
                 acc.at[t][p] =
                     vfmaq_f32(acc.at[t][p], to_floats<Panel::Unit::kFraction>(total[t][p]), vmulq_f32(d.at[p], a));
                 if constexpr (Panel::kMinimum) {
-                    const float32x4_t sums = vcvtq_f32_s32(minimum_quad<Panel>(panel, x, p, t));
+                    const float32x4_t sums = vcvtq_f32_s32(minimum_quad<Panel>(panel, x.of_pair(t), p, t % kTilePairs));
                     acc.at[t][p] = vfmaq_f32(acc.at[t][p], sums, vnegq_f32(vmulq_f32(dmin.at[p], a)));
                 }
             }
@@ -366,18 +376,19 @@ inline void store_pair(const PanelTask& task, std::size_t row, std::size_t token
 template <typename Panel, std::size_t kPairs>
 void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
-    const std::byte* x = task.activations + token * task.activation_row_bytes;
+    const Tiles x = {task.activations + token * task.activation_row_bytes, kTileTokens * task.activation_row_bytes};
     TileSums<kPairs> acc = {};
     if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == kTilePairs) {
-        if (task.columns > 0) add_tile_q4_0(panel, x, task.columns / kBlock32, acc.at);
+        if (task.columns > 0) add_tile_q4_0(panel, x.first, task.columns / kBlock32, acc.at);
     } else if constexpr (Panel::kColumns == kBlock32) {
         const std::size_t blocks = task.columns / kBlock32;
         std::size_t done = 0;
-        if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
+        if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == 1) {
             done = blocks / 2 * 2;
-            add_block_pairs_q4_0(panel, x, done / 2, acc.at[0]);
+            add_block_pairs_q4_0(panel, x.first, done / 2, acc.at[0]);
         }
-        acc = tile32<Panel, kPairs>(panel + done * Panel::kBlockBytes, x + done * kTile32Bytes, blocks - done, acc);
+        const Tiles rest = {x.first + done * kTile32Bytes, x.bytes};
+        acc = tile32<Panel, kPairs>(panel + done * Panel::kBlockBytes, rest, blocks - done, acc);
     } else {
         acc = tile256<Panel, kPairs>(panel, x, task.columns / kBlock256);
     }

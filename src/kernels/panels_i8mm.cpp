@@ -14,37 +14,46 @@ namespace hearth {
 
 namespace {
 
-// Tokens up to which it is better to unpack weights again for every tile than to unpack them to memory.
+// Up to so many tokens it is better to unpack weights in registers than to unpack them to memory.
+inline constexpr std::size_t kFewTokens = 2 * kTileTokens;
+
+// With more than one tile: whether each unpacks the weights for itself. Where that costs little, the sums of one tile
+// at a time are the better use of the registers.
 template <typename Panel>
-inline constexpr std::size_t kFewTokens = kTileTokens + 2;
+inline constexpr bool kTileByTile = false;
 template <>
-inline constexpr std::size_t kFewTokens<PanelQ4_0> = 2 * kTileTokens;
+inline constexpr bool kTileByTile<PanelQ4_0> = true;
 template <>
-inline constexpr std::size_t kFewTokens<PanelQ4_1> = 2 * kTileTokens;
+inline constexpr bool kTileByTile<PanelQ4_1> = true;
 template <>
-inline constexpr std::size_t kFewTokens<PanelQ5_1> = 2 * kTileTokens;
-template <>
-inline constexpr std::size_t kFewTokens<PanelQ4_K> = 2 * kTileTokens;
-template <>
-inline constexpr std::size_t kFewTokens<PanelQ8_0> = 2 * kTileTokens;
+inline constexpr bool kTileByTile<PanelQ4_K> = true;
+
+template <typename Panel>
+void two_tiles(const PanelTask& task, std::size_t row) {
+    const bool is_half = task.tokens <= kTileTokens + 2;  // the second tile
+    if constexpr (!kTileByTile<Panel>) {
+        if (is_half) return multiply_tile<Panel, 3>(task, row, 0);
+        return multiply_tile<Panel, 4>(task, row, 0);
+    }
+    if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
+        if (!is_half) return two_tiles_q4_0(task, row);
+    }
+    multiply_tile<Panel, 2>(task, row, 0);
+    if (is_half) return multiply_tile<Panel, 1>(task, row, kTileTokens);
+    multiply_tile<Panel, 2>(task, row, kTileTokens);
+}
 
 template <typename Panel>
 void panel_matmul(const PanelTask& task) {
     if (task.tokens == 1) return one_token<Panel>(task);
-    if (task.tokens > kFewTokens<Panel>) return many_tokens<Panel>(task);
+    if (task.tokens > kFewTokens) return many_tokens<Panel>(task);
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
-        if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
-            if (task.tokens > kTileTokens + 2) {
-                two_tiles_q4_0(task, row);
-                continue;
-            }
-        }
-        for (std::size_t token = 0; token < task.tokens; token += kTileTokens) {
-            if (task.tokens - token > 2) {
-                multiply_tile<Panel, 2>(task, row, token);
-            } else {
-                multiply_tile<Panel, 1>(task, row, token);
-            }
+        if (task.tokens <= 2) {
+            multiply_tile<Panel, 1>(task, row, 0);
+        } else if (task.tokens <= kTileTokens) {
+            multiply_tile<Panel, 2>(task, row, 0);
+        } else {
+            two_tiles<Panel>(task, row);
         }
     }
 }
