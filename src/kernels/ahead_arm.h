@@ -1,5 +1,6 @@
-// What to ask of memory while weights are multiplied. They are read once and in one sequence, and what the core fetches
-// by itself ends with the page: with weights asked for some pages ahead, into the second cache, a tenth more comes.
+// What to ask of memory while weights are multiplied. They are read once and in one sequence, yet on a Neoverse-V1 a
+// tenth more comes when they are asked for some pages ahead, into the second cache. Less than a page ahead it slows:
+// what the core fetches by itself seems to end with the page.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@ namespace hearth {
 namespace {
 
 constexpr std::size_t kChunkWords = (std::size_t{1} << 20) / sizeof(std::uint64_t);
-constexpr std::size_t kAheadWords = (std::size_t{12} << 10) / sizeof(std::uint64_t);  // as far as the kernels fetch
+constexpr std::size_t kAheadWords = (std::size_t{12} << 10) / sizeof(std::uint64_t);  // as AArch64's kernels fetch
 
 std::uint64_t sum_words(std::span<const std::uint64_t> words) {
     // Eight sums in flight, so that the additions do not wait for each other.
