@@ -57,11 +57,11 @@ class Server:
         self.folder.cleanup()
 
 
-def shows_something(line):
-    """Whether this line of a stream brings text that can be seen: tiny models say half characters and blanks, too."""
+def text_of(line):
+    """The text that this line of a stream brings."""
     found = re.match(rb"data: *(\{.*)", line)
     choices = json.loads(found[1]).get("choices") if found else None
-    return bool(choices and (choices[0]["delta"].get("content") or "").strip())
+    return (choices[0]["delta"].get("content") or "") if choices else ""
 
 
 class Gate:
@@ -69,10 +69,12 @@ class Gate:
 
     def __init__(self, port):
         gate = self
-        self.pieces = None  # how many events with visible text pass; None: all
+        self.pieces = None  # how many events with visible text pass (tiny models say blanks, too); None: all
+        self.written = 0    # events with text that passed before an answer was held
         self.cut = False    # the answer that is held breaks off
         self.questions = 0
         self.opened = threading.Event()
+        self.held = threading.Event()  # an answer waits
         self.left = threading.Event()  # the page went away while it was waiting
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -114,21 +116,27 @@ class Gate:
 
             def stream(self, answer):
                 self.head(answer, ("Transfer-Encoding", "chunked"))
-                passed = 0
+                written, seen = 0, 0
                 try:
                     for line in answer:
-                        held = gate.pieces is not None and (passed >= gate.pieces or b'"finish_reason": "' in line)
-                        if held and not self.wait():
+                        # Not at the blank line after an event, without which the page would not have that event.
+                        held = line.startswith(b"data") and gate.pieces is not None and (
+                            seen >= gate.pieces or b'"finish_reason": "' in line)
+                        if held and not self.wait(written):
                             return
                         self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                         self.wfile.flush()
-                        passed += shows_something(line)
+                        text = text_of(line)
+                        written += text != ""
+                        seen += text.strip() != ""
                     self.wfile.write(b"0\r\n\r\n")
                 except OSError:
                     self.close_connection = True
 
-            def wait(self):
+            def wait(self, written):
                 """Gives whether the rest may pass."""
+                gate.written = written
+                gate.held.set()
                 while not gate.cut and not gate.opened.is_set():
                     ready, _, _ = select.select([self.connection], [], [], 0.02)
                     if ready and not self.connection.recv(1, socket.MSG_PEEK):
@@ -163,6 +171,7 @@ class Gate:
     def hold_after(self, pieces):
         self.pieces, self.cut = pieces, False
         self.opened.clear()
+        self.held.clear()
         self.left.clear()
 
     def break_connection(self):
@@ -261,6 +270,11 @@ class PageTest(unittest.TestCase):
         expect(page.locator(".from-model")).to_have_count(count)
         expect(page.locator(".live")).to_have_count(0)
         expect(page.locator("#send")).to_have_attribute("aria-label", "Send")
+
+    def wait_until_held(self, page):
+        """Everything that the gate let through is on the page: nothing more comes until it opens."""
+        self.assertTrue(self.gate.held.wait(20), "no answer reached the gate")
+        expect(page.locator(".from-model .statistics").last).to_contain_text(re.compile(rf"\b{self.gate.written} tokens"))
 
     def short_answers(self, page, tokens=12):
         """The tiny model knows no end, and its context is small as well. Greedy, so that it always says the same."""

@@ -68,7 +68,7 @@ class TroubleTest(PageTest):
         page = self.page()
         self.gate.hold_after(6)
         self.write(page, "Go")
-        expect(page.locator(".from-model .prose")).not_to_be_empty()
+        self.wait_until_held(page)
         self.gate.break_connection()
         expect(page.locator(".note.warning")).to_contain_text("The connection was lost here. What came before is kept.")
         kept = self.answer_text(page)
