@@ -318,7 +318,9 @@ def main():
     binary = pathlib.Path(given.binary).read_bytes()
     threads_watched = b"__tsan_init" in binary
     sanitized = threads_watched or b"__asan_init" in binary
-    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=16:thread_local_quarantine_size_kb=64"
+    # Freed memory is given back, or what is seen would be the sum of the peaks of all sizes of allocations.
+    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + \
+        ":quarantine_size_mb=16:thread_local_quarantine_size_kb=64:allocator_release_to_os_interval_ms=1000"
     seconds = given.minutes * 60
     with tempfile.TemporaryDirectory(prefix="hearth_soak_") as folder:
         path = given.model or write_model(folder + "/tiny.gguf")
