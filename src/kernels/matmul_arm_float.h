@@ -108,13 +108,16 @@ template <typename Weights>
 }
 
 // The tree: l + (l + 8), + 4, + 2, + 1.
+[[gnu::always_inline]] inline float32x4_t half_tree(const Lanes16& lanes) {
+    return vaddq_f32(vaddq_f32(lanes.at[0], lanes.at[2]), vaddq_f32(lanes.at[1], lanes.at[3]));
+}
 [[gnu::always_inline]] inline float sum_tree(const Lanes16& lanes) {
-    const float32x4_t four = vaddq_f32(vaddq_f32(lanes.at[0], lanes.at[2]), vaddq_f32(lanes.at[1], lanes.at[3]));
+    const float32x4_t four = half_tree(lanes);
     const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
     return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
 
-// Four trees at once.
+// The rest of four trees at once.
 [[gnu::always_inline]] inline float32x4_t sum_trees(float32x4_t a, float32x4_t b, float32x4_t c, float32x4_t d) {
     const auto low = [](float32x4_t x, float32x4_t y) { return vcombine_f32(vget_low_f32(x), vget_low_f32(y)); };
     const auto high = [](float32x4_t x, float32x4_t y) { return vcombine_f32(vget_high_f32(x), vget_high_f32(y)); };
@@ -132,9 +135,11 @@ inline void add_tail(float* lanes, const typename Weights::Element* w, const flo
 // What to ask of memory while `rows` rows from `row` on are multiplied: the weights some pages further on, into the
 // second cache and in one sequence, as memory likes it best; several rows read at once are several sequences. Near the
 // end there is nothing left to ask for.
+inline constexpr std::size_t kRowsAheadBytes = std::size_t{16} << 10;
 inline const std::byte* bytes_ahead(const MatmulTask& task, std::size_t row, std::size_t rows) {
     const std::size_t bytes = rows * task.weight_row_bytes;
-    const std::size_t distance = bytes >= kAheadBytes || bytes == 0 ? rows : (kAheadBytes + bytes - 1) / bytes * rows;
+    const bool far = bytes >= kRowsAheadBytes || bytes == 0;
+    const std::size_t distance = far ? rows : (kRowsAheadBytes + bytes - 1) / bytes * rows;
     return task.weights + (row + distance + rows <= task.rows ? row + distance : row) * task.weight_row_bytes;
 }
 
@@ -176,6 +181,21 @@ template <std::size_t kCount, std::size_t... kIndices>
     (store_lanes(lanes[kIndices], out[kIndices]), ...);
 }
 
+// Where rows are short the core hardly learns to fetch them before they end: the beginnings of the next ones are asked
+// for, into the first cache.
+template <std::size_t kRows>
+[[gnu::always_inline]] inline void fetch_next_rows(const MatmulTask& task, std::size_t row) {
+    constexpr std::size_t kShortRowBytes = 2048;
+    constexpr std::size_t kLines = 4;
+    if (task.weight_row_bytes > kShortRowBytes || row + 2 * kRows > task.rows) return;
+    const std::byte* next = task.weights + (row + kRows) * task.weight_row_bytes;
+    for (std::size_t r = 0; r < kRows; ++r) {
+        for (std::size_t i = 0; i < kLines; ++i) {
+            __builtin_prefetch(next + r * task.weight_row_bytes + i * kLineBytes, 0, 3);
+        }
+    }
+}
+
 // Some rows and some tokens.
 template <typename Weights, std::size_t kRows, std::size_t kTokens>
 void few_tile(const MatmulTask& task, std::size_t row, std::size_t token, const std::byte* ahead) {
@@ -186,12 +206,20 @@ void few_tile(const MatmulTask& task, std::size_t row, std::size_t token, const 
     for (std::size_t r = 0; r < kRows; ++r) w[r] = weight_row<Weights>(task, row + r);
     for (std::size_t t = 0; t < kTokens; ++t) x[t] = token_row(task, token + t);
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
+    if constexpr (kRows == 4) fetch_next_rows<kRows>(task, row);
     for (std::size_t k = 0; k < whole; k += kLaneCount) {
         if constexpr (kStepBytes >= kLineBytes) {
             for (std::size_t i = 0; i < kStepBytes; i += kLineBytes) __builtin_prefetch(ahead + i, 0, 2);
             ahead += kStepBytes;
         }
         add_rows<Weights, kTokens>(lanes, w, x, k, std::make_index_sequence<kRows>());
+    }
+    if constexpr (kRows == 4 && kTokens == 1) {
+        if (whole == task.columns) {
+            vst1q_f32(task.out + token * task.out_stride + row,
+                      sum_trees(half_tree(lanes[0]), half_tree(lanes[1]), half_tree(lanes[2]), half_tree(lanes[3])));
+            return;
+        }
     }
     float sums[kRows * kTokens][kLaneCount];
     store_lanes(lanes, sums, std::make_index_sequence<kRows * kTokens>());
@@ -446,10 +474,10 @@ void store_tile(const MatmulTask& task, std::size_t row, std::size_t first, std:
         float* out = task.out + token * task.out_stride + row;
         if (whole == task.columns) {
             for (std::size_t r = 0; r < kTileRows; r += 4) {
-                float32x4_t four[4];  // lanes l + (l + 8), + 4
+                float32x4_t four[4];
                 for (std::size_t i = 0; i < 4; ++i) {
-                    four[i] = vaddq_f32(vaddq_f32(tile.at[0][t][r + i], tile.at[2][t][r + i]),
-                                        vaddq_f32(tile.at[1][t][r + i], tile.at[3][t][r + i]));
+                    four[i] = half_tree(
+                        {{tile.at[0][t][r + i], tile.at[1][t][r + i], tile.at[2][t][r + i], tile.at[3][t][r + i]}});
                 }
                 vst1q_f32(out + r, sum_trees(four[0], four[1], four[2], four[3]));
             }
