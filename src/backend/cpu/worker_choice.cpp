@@ -5,12 +5,13 @@
 namespace hearth {
 
 void WorkerChoice::took(double seconds, std::size_t phases) {
-    if (most_ < kFewWorkers || seconds > kShortPhase * static_cast<double>(phases)) {
+    if (most_ < kFewWorkers) return;
+    window_[steps_ % kWindow] = seconds / static_cast<double>(phases);
+    ++steps_;
+    if (steps_ % kWindow == 0 && median() > kShortPhase) {
         *this = WorkerChoice(most_);
         return;
     }
-    window_[steps_ % kWindow] = seconds;
-    ++steps_;
     if (asked_ == chosen_) {
         if (steps_ < interval_) return;
         usual_ = median();

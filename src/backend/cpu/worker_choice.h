@@ -20,7 +20,7 @@ private:
     static constexpr std::size_t kFirstInterval = 16;   // steps between tries
     static constexpr std::size_t kLastInterval = 4096;  // doubled until here while nothing changes
     static constexpr std::size_t kFewWorkers = 4;       // of fewer none is left out
-    static constexpr double kShortPhase = 25e-6;        // longer ones need all workers
+    static constexpr double kShortPhase = 25e-6;        // where they are longer, all workers are needed
     static constexpr double kGain = 0.97;               // less is taken for noise
 
     std::size_t candidate() const;
@@ -31,7 +31,7 @@ private:
     std::size_t chosen_;
     std::size_t asked_;  // the chosen number, or one that is tried
     bool fewer_ = true;  // what is tried next
-    double usual_ = 0;   // seconds with the chosen number just before the try
+    double usual_ = 0;   // seconds of a phase with the chosen number just before the try
     std::size_t steps_ = 0;
     std::size_t interval_ = kFirstInterval;
     std::array<double, kWindow> window_ = {};

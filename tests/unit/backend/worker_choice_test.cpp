@@ -46,6 +46,23 @@ TEST(WorkerChoice, SettlesWhereMeetingCostsAsMuchAsAnotherWorkerBrings) {
     EXPECT_LT(settled, 10);
 }
 
+TEST(WorkerChoice, AStepNowAndThenThatIsInterruptedChangesNothing) {
+    const auto used = workers_of_steps(16, 10'000, [](std::size_t n, std::size_t step) {
+        return step % 20 == 7 ? 10e-3 : 4e-3 / double(n) + 60e-6 * double(n);  // shortest with eight
+    });
+    const double settled = mean_of_last_half(used);
+    EXPECT_GT(settled, 6.5);
+    EXPECT_LT(settled, 10);
+}
+
+TEST(WorkerChoice, TakesAllWorkersSoonAfterPhasesBecomeLong) {
+    const auto used = workers_of_steps(16, 10'000, [](std::size_t n, std::size_t step) {
+        return step < 9000 ? 4e-3 / double(n) + 60e-6 * double(n) : 40e-3 / double(n);
+    });
+    EXPECT_LT(used[8900], 12U);
+    EXPECT_EQ(used[9020], 16U);
+}
+
 TEST(WorkerChoice, ComesBackWhenTheMachineIsFreeAgain) {
     const auto used = workers_of_steps(8, 20'000, [](std::size_t n, std::size_t step) {
         return step < 2000 ? 1e-4 * double(n) : 2e-3 / double(n);  // at first every worker is in the way
