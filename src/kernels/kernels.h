@@ -202,7 +202,8 @@ struct Kernels {
     FastKernels fast;
     FloatTileKernels float_tiles;
 
-    // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. May work in place.
+    // These may work in place: out is an input, or lies apart from all of them.
+    // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]
     void (*rms_norm)(const float* x, const float* weight, std::size_t n, float eps, float* out);
     void (*add)(const float* a, const float* b, std::size_t n, float* out);
     void (*swiglu)(const float* gate, const float* up, std::size_t n, float* out);  // silu(gate) * up

@@ -86,6 +86,12 @@ void expect_gated_equal(Gated Kernels::*operation) {
             std::vector<float> actual(n);
             (kernels.*operation)(gate.data(), up.data(), n, actual.data());
             EXPECT_TRUE(same_bits(actual, expected)) << kernels.level << " " << n;
+            std::vector<float> over_gate(gate.data(), gate.data() + n);
+            (kernels.*operation)(over_gate.data(), up.data(), n, over_gate.data());
+            EXPECT_TRUE(same_bits(over_gate, expected)) << kernels.level << " " << n;
+            std::vector<float> over_up(up.data(), up.data() + n);
+            (kernels.*operation)(gate.data(), over_up.data(), n, over_up.data());
+            EXPECT_TRUE(same_bits(over_up, expected)) << kernels.level << " " << n;
         }
     }
 }
