@@ -32,7 +32,7 @@ public:
     virtual void copy(std::byte* to, const std::byte* from, std::size_t size_bytes) = 0;
 
     // Replays steps [first, last) of the plan with its slots bound to `inputs`. The steps before `first` must have been
-    // executed with the same inputs.
+    // executed with the same inputs, each once: a step may write over what it reads.
     virtual Status execute_window(const Plan& plan, std::size_t first, std::size_t last, const StepInputs& inputs) = 0;
 
     // Runs the graph node by node as it was captured: every value in memory of its own, nothing fused or shared.

@@ -1,6 +1,7 @@
 #include "graph/plan.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "base/check.h"
@@ -19,6 +20,18 @@ std::size_t placed_bytes(const EphemeralValue& value, RowCount rows, const PlanL
 
 ActivationFormat wanted_format(const Arena& arena, const Node& matmul) {
     return traits(arena.constant(matmul.constant).type).activation;
+}
+
+// Inputs an operation may write over: it makes each element, or each head, of its output from the same one of these.
+std::array<Handle, 2> overwritable_inputs(const Node& node) {
+    switch (node.op) {
+        case Op::Add:
+        case Op::Gate: return {node.input, node.second};
+        case Op::AddBias:
+        case Op::RmsNorm:
+        case Op::Rope: return {node.input, {}};
+        default: return {};
+    }
 }
 
 struct Placed {
@@ -110,7 +123,23 @@ void Plan::find_lives() {
         lives_[read_by_caller.index].last = static_cast<std::uint32_t>(steps_.size());
 }
 
-// First fit, in the order of computation: a value takes the lowest gap between values still alive.
+// The input in whose place the output can lie, or none: nobody else may read that input in this step, for other threads
+// are at other columns and rows of it, nor any later step. In a prologue every thread may read all of its input.
+Handle Plan::replaced_input(std::uint32_t step, const Node& node) const {
+    if (lives_[node.output.index].inner) return {};
+    const Arena& arena = graph_->arena();
+    for (const Handle input : overwritable_inputs(node)) {
+        if (!input || lives_[input.index].last > step || lives_[input.index].rows != node.rows) continue;
+        if (arena.ephemeral(input).row_bytes != arena.ephemeral(node.output).row_bytes) continue;
+        const auto readers = std::ranges::count_if(
+            nodes_of(steps_[step]), [&](const Node& other) { return other.input == input || other.second == input; });
+        if (readers == 1) return input;
+    }
+    return {};
+}
+
+// In place of an input where that can be; else first fit, in the order of computation: a value takes the lowest gap
+// between values still alive.
 Status Plan::place_values() {
     Arena& arena = graph_->arena();
     std::vector<Placed> placed;  // every value so far, by beginning; the dead ones tell who loses bytes
@@ -120,9 +149,13 @@ Status Plan::place_values() {
             if (!node.output) continue;
             const std::size_t bytes = placed_bytes(arena.ephemeral(node.output), node.rows, limits_);
             std::size_t begin = 0;
-            for (const Placed& other : placed) {
-                const bool alive = other.last >= step;
-                if (alive && other.begin < begin + bytes && begin < other.end) begin = other.end;
+            if (const Handle replaced = replaced_input(step, node)) {
+                begin = arena.ephemeral(replaced).offset_bytes;
+            } else {
+                for (const Placed& other : placed) {
+                    const bool alive = other.last >= step;
+                    if (alive && other.begin < begin + bytes && begin < other.end) begin = other.end;
+                }
             }
             const std::size_t end = begin + bytes;
             for (const Placed& other : placed) {

@@ -73,7 +73,8 @@ public:
     Handle logit_maxima() const { return logit_maxima_; }  // the largest of each kLogitChunk logits
 
     // Whether, after the steps before `step` have run, the bytes of `value` are (still) its own: it has been computed
-    // and no later value has been placed over it. What a prologue makes is its step's own affair and never held.
+    // and no later value has been placed over it: an input of the step that computes it may have gone that way, so no
+    // step may run twice. What a prologue makes is its step's own affair and never held.
     bool holds(Handle value, std::size_t step) const;
     RowCount rows_of(Handle value) const;
 
@@ -90,6 +91,7 @@ private:
     void add_logit_maxima();
     void fuse_steps();
     void find_lives();
+    Handle replaced_input(std::uint32_t step, const Node& node) const;
     Status place_values();
 
     const Graph* graph_ = nullptr;

@@ -79,7 +79,8 @@ void run_operation(const OperationContext& context, const Node& node, const Oper
             return;
         }
         case Op::Rope:
-            std::memcpy(out.row(row) + first, x.row(row) + first, columns.count * sizeof(float));
+            if (out.data != x.data)
+                std::memcpy(out.row(row) + first, x.row(row) + first, columns.count * sizeof(float));
             for (std::size_t at = first; at < first + columns.count; at += node.head_dim) {
                 kernels.rope(out.row(row) + at, operands.second.row(row), operands.second.columns / 2, node.style);
             }

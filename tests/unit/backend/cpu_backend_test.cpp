@@ -18,6 +18,7 @@ class TinyModel {
 public:
     TinyModel() {
         Handle x = graph.embed(random_weight(DType::Q8_0, kDim, kVocabulary), 2.0f);
+        embedded = x;
         const Handle angles = graph.rope_angles({{1.0f, 0.1f, 0.01f, 0.001f}, 1.0f});
         const Handle normed = graph.rms_norm(x, random_weight(DType::F32, kDim, 1), 1e-5f);
         Handle q = graph.matmul(normed, random_weight(DType::Q4_0, kDim, 64));
@@ -60,6 +61,7 @@ public:
     Arena arena;
     Graph graph{arena};
     Plan plan;
+    Handle embedded;
     Handle query;
     KvLayout layout{1, 2, 16};
     std::vector<std::byte> pool;
@@ -164,10 +166,11 @@ TEST(CpuBackend, ReadBackGivesAnIntermediateWhileItIsHeldAndRefusesItAfterwards)
     ASSERT_TRUE(backend.execute_window(model.plan, 0, after, model.inputs()).ok());
     const std::vector<float> query = backend.read_back(model.plan, model.query, after, model.inputs()).value();
     EXPECT_EQ(query.size(), model.tokens.size() * 64);
-    std::size_t lost = after;
-    while (lost < model.plan.steps().size() && model.plan.holds(model.query, lost)) ++lost;
+    ASSERT_TRUE(backend.read_back(model.plan, model.embedded, after, model.inputs()).ok());
+    std::size_t lost = after;  // where the output of attention is added to it
+    while (lost < model.plan.steps().size() && model.plan.holds(model.embedded, lost)) ++lost;
     ASSERT_LT(lost, model.plan.steps().size());
-    const auto stale = backend.read_back(model.plan, model.query, lost, model.inputs());
+    const auto stale = backend.read_back(model.plan, model.embedded, lost, model.inputs());
     ASSERT_FALSE(stale.ok());
     EXPECT_NE(stale.error().message.find("not held"), std::string::npos);
 }

@@ -98,6 +98,46 @@ TEST(Plan, ALayerOfTheLlamaKindHasFiveSteps) {
     EXPECT_EQ(plan.steps().size(), 5 * kLayers + 3);  // and: embedding with angles, the wanted rows, the head
 }
 
+// Whether two values share a byte at a step of `rows` rows, batch and wanted alike.
+bool overlap(const Arena& arena, Handle a, Handle b, std::size_t rows) {
+    const EphemeralValue& first = arena.ephemeral(a);
+    const EphemeralValue& second = arena.ephemeral(b);
+    return first.offset_bytes < second.offset_bytes + second.row_bytes * rows &&
+           second.offset_bytes < first.offset_bytes + first.row_bytes * rows;
+}
+
+std::size_t offset(const Arena& arena, Handle value) {
+    return arena.ephemeral(value).offset_bytes;
+}
+
+// Every input of every node, from what the offsets say: nothing computed between its maker and its reader may lie over
+// it, and of what the reader's step computes only the reader's own output.
+void expect_inputs_are_intact(const Plan& plan, std::size_t rows) {
+    const Arena& arena = plan.graph().arena();
+    std::vector<Node> before;
+    for (const PlanStep step : plan.steps()) {
+        const std::span<const Node> nodes = plan.nodes_of(step);
+        for (const Node& reader : nodes) {
+            for (const Handle value : {reader.input, reader.second}) {
+                if (!value) continue;
+                bool made = false;
+                const auto look_at = [&](const Node& node) {
+                    if (node.output == value) {
+                        made = true;
+                    } else if (made && node.output && node.output != reader.output) {
+                        EXPECT_FALSE(overlap(arena, value, node.output, rows))
+                            << "value " << value.index << " under " << node.output.index;
+                    }
+                };
+                for (const Node& node : before) look_at(node);
+                for (const Node& node : nodes) look_at(node);
+                EXPECT_TRUE(made) << "value " << value.index;
+            }
+        }
+        before.insert(before.end(), nodes.begin(), nodes.end());
+    }
+}
+
 TEST(Plan, WhatAStepReadsIsHeldOrMadeByItself) {
     TwoLayerGraph model;
     const Plan plan = Plan::compile(model.graph, {8, 2}).value();
@@ -113,6 +153,108 @@ TEST(Plan, WhatAStepReadsIsHeldOrMadeByItself) {
     }
     EXPECT_TRUE(plan.holds(model.graph.logits(), plan.steps().size()));
     EXPECT_TRUE(plan.holds(plan.logit_maxima(), plan.steps().size()));
+}
+
+// The shape that every family shares, with its sizes apart from each other.
+struct LlamaGraph {
+    static constexpr std::size_t kDim = 64;
+    static constexpr std::size_t kFfn = 256;
+    Arena arena;
+    Graph graph{arena};
+    Handle angles, before, query, rotated, after_attention, second_norm, gate, up, hidden, down, after;
+
+    LlamaGraph() {
+        const auto matrix = [&](std::size_t columns, std::size_t rows) {
+            return graph.weight(weight_view(DType::Q4_0, columns, rows));
+        };
+        const Handle norm = graph.weight(weight_view(DType::F32, kDim, 1));
+        angles = graph.rope_angles({{1.0f, 0.1f}, 1.0f});
+        Handle x = graph.embed(graph.weight(weight_view(DType::F32, kDim, 100)));
+        for (std::size_t layer = 0; layer < 3; ++layer) {
+            before = x;
+            const Handle normed = graph.rms_norm(x, norm, 1e-5f);
+            query = graph.matmul(normed, matrix(kDim, kDim));
+            rotated = graph.rope(query, angles, RopeStyle::Halves, 16);
+            const Handle k = graph.rope(graph.matmul(normed, matrix(kDim, 32)), angles, RopeStyle::Halves, 16);
+            const Handle v = graph.matmul(normed, matrix(kDim, 32));
+            const Handle mixed = graph.attention(rotated, k, v, layer, {4, 2, 16, 0.25f, 0});
+            x = after_attention = graph.add(x, graph.matmul(mixed, matrix(kDim, kDim)));
+            second_norm = graph.rms_norm(x, norm, 1e-5f);
+            gate = graph.matmul(second_norm, matrix(kDim, kFfn));
+            up = graph.matmul(second_norm, matrix(kDim, kFfn));
+            hidden = graph.gate(Activation::Silu, gate, up);
+            down = graph.matmul(hidden, matrix(kFfn, kDim));
+            x = after = graph.add(x, down);
+        }
+        graph.set_logits(graph.matmul(graph.wanted_rows(x), matrix(kDim, 100)));
+    }
+};
+
+TEST(Plan, NothingLiesOverAValueThatIsStillRead) {
+    TwoLayerGraph small;
+    expect_inputs_are_intact(Plan::compile(small.graph, {16, 16}).value(), 16);
+    LlamaGraph model;
+    expect_inputs_are_intact(Plan::compile(model.graph, {16, 16}).value(), 16);
+}
+
+TEST(Plan, AnOperationOnElementsOrHeadsWritesOverAnInputThatNobodyElseReads) {
+    LlamaGraph model;
+    const Plan plan = Plan::compile(model.graph, {64, 16}).value();
+    EXPECT_EQ(offset(model.arena, model.rotated), offset(model.arena, model.query));
+    EXPECT_EQ(offset(model.arena, model.after_attention), offset(model.arena, model.before));
+    EXPECT_EQ(offset(model.arena, model.hidden), offset(model.arena, model.gate));
+    EXPECT_EQ(offset(model.arena, model.after), offset(model.arena, model.before));
+}
+
+TEST(Plan, AValueWrittenOverInItsOwnStepIsNeverHeld) {
+    LlamaGraph model;
+    const Plan plan = Plan::compile(model.graph, {64, 16}).value();
+    std::size_t held_before = 0;
+    for (std::size_t step = 0; step <= plan.steps().size(); ++step) {
+        EXPECT_FALSE(plan.holds(model.gate, step));
+        EXPECT_FALSE(plan.holds(model.query, step));
+        EXPECT_FALSE(plan.holds(model.before, step) && plan.holds(model.after_attention, step)) << "step " << step;
+        held_before += plan.holds(model.before, step) ? 1 : 0;
+    }
+    EXPECT_EQ(held_before, 3u);  // after the step that makes it, QKV, attention; the next adds to it
+}
+
+TEST(Plan, AnInputThatAPrologueOfTheSameStepReadsIsNotWrittenOver) {
+    Arena arena;
+    Graph graph(arena);
+    const Handle x = graph.embed(graph.weight(weight_view(DType::F32, 64, 100)));
+    const Handle normed = graph.rms_norm(x, graph.weight(weight_view(DType::F32, 64, 1)), 1e-5f);
+    const Handle made = graph.matmul(normed, graph.weight(weight_view(DType::Q4_0, 64, 64)));
+    const Handle sum = graph.add(x, made);  // in the step whose every thread normalises all of x
+    graph.set_logits(graph.matmul(graph.wanted_rows(sum), graph.weight(weight_view(DType::Q8_0, 64, 100))));
+    const Plan plan = Plan::compile(graph, {16, 16}).value();
+    ASSERT_EQ(ops(plan.nodes_of(plan.steps()[1])), (std::vector<Op>{Op::RmsNorm, Op::Quantize, Op::Matmul, Op::Add}));
+    EXPECT_NE(offset(arena, sum), offset(arena, x));
+    EXPECT_EQ(offset(arena, sum), offset(arena, made));
+}
+
+TEST(Plan, AnInputThatALaterStepReadsIsNotWrittenOver) {
+    Arena arena;
+    Graph graph(arena);
+    const Handle x = graph.embed(graph.weight(weight_view(DType::F32, 64, 100)));
+    const Handle bias = graph.weight(weight_view(DType::F32, 64, 1));
+    const Handle shifted = graph.add_bias(x, bias);
+    const Handle made = graph.matmul(shifted, graph.weight(weight_view(DType::Q4_0, 64, 64)));
+    const Handle sum = graph.add(x, made);
+    graph.set_logits(graph.matmul(graph.wanted_rows(sum), graph.weight(weight_view(DType::Q8_0, 64, 100))));
+    const Plan plan = Plan::compile(graph, {16, 16}).value();
+    EXPECT_FALSE(overlap(arena, shifted, x, 16));
+    expect_inputs_are_intact(plan, 16);
+}
+
+TEST(Plan, ANormInAPrologueDoesNotWriteOverItsInput) {
+    Arena arena;
+    Graph graph(arena);
+    const Handle x = graph.embed(graph.weight(weight_view(DType::F32, 64, 100)));
+    const Handle normed = graph.rms_norm(x, graph.weight(weight_view(DType::F32, 64, 1)), 1e-5f);
+    graph.set_logits(graph.matmul(normed, graph.weight(weight_view(DType::Q8_0, 64, 100))));
+    ASSERT_TRUE(Plan::compile(graph, {16, 16}).ok());
+    EXPECT_FALSE(overlap(arena, normed, x, 16));
 }
 
 TEST(Plan, ReusesBytesOfDeadValues) {
