@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
 
 #include "base/check.h"
@@ -34,12 +35,35 @@ std::array<Handle, 2> overwritable_inputs(const Node& node) {
     }
 }
 
-struct Placed {
-    std::size_t begin;
-    std::size_t end;
-    std::uint32_t last;   // last step that reads it
-    std::uint32_t index;  // of the value
+// Bytes of the buffer for one value, or for several where each takes the place of the one before.
+struct Piece {
+    std::size_t bytes;
+    std::uint32_t made;     // step that computes the first value
+    std::uint32_t last;     // last step that reads the last one
+    std::size_t begin = 0;  // once placed
+
+    std::size_t end() const { return begin + bytes; }
+    bool lives_with(const Piece& other) const { return made <= other.last && other.made <= last; }
 };
+
+// Largest first, each at the lowest gap between those that live at the same time: small ones find room beside large
+// ones, seldom the other way round. Returns where the last one ends.
+std::size_t place_pieces(std::span<Piece> pieces) {
+    std::vector<Piece*> order;
+    for (Piece& piece : pieces) order.push_back(&piece);
+    std::ranges::stable_sort(order, std::ranges::greater{}, &Piece::bytes);
+    std::vector<const Piece*> placed;  // by beginning
+    std::size_t total = 0;
+    for (Piece* piece : order) {
+        for (const Piece* other : placed) {
+            const bool meets = other->begin < piece->end() && piece->begin < other->end();
+            if (meets && piece->lives_with(*other)) piece->begin = other->end();
+        }
+        placed.insert(std::ranges::upper_bound(placed, piece->begin, {}, &Piece::begin), piece);
+        total = std::max(total, piece->end());
+    }
+    return total;
+}
 
 }  // namespace
 
@@ -53,6 +77,7 @@ Result<Plan> Plan::compile(const Graph& graph, const PlanLimits& limits) {
     plan.fuse_steps();
     plan.find_lives();
     TRY(plan.place_values());
+    plan.find_losses();
     return plan;
 }
 
@@ -138,39 +163,51 @@ Handle Plan::replaced_input(std::uint32_t step, const Node& node) const {
     return {};
 }
 
-// In place of an input where that can be; else first fit, in the order of computation: a value takes the lowest gap
-// between values still alive.
 Status Plan::place_values() {
     Arena& arena = graph_->arena();
-    std::vector<Placed> placed;  // every value so far, by beginning; the dead ones tell who loses bytes
-    std::size_t total = 0;
+    std::vector<Piece> pieces;
+    std::vector<std::size_t> piece_of(lives_.size());  // by ephemeral index
     for (std::uint32_t step = 0; step < steps_.size(); ++step) {
         for (const Node& node : nodes_of(steps_[step])) {
             if (!node.output) continue;
-            const std::size_t bytes = placed_bytes(arena.ephemeral(node.output), node.rows, limits_);
-            std::size_t begin = 0;
+            const std::uint32_t last = lives_[node.output.index].last;
             if (const Handle replaced = replaced_input(step, node)) {
-                begin = arena.ephemeral(replaced).offset_bytes;
+                piece_of[node.output.index] = piece_of[replaced.index];
+                pieces[piece_of[replaced.index]].last = last;
             } else {
-                for (const Placed& other : placed) {
-                    const bool alive = other.last >= step;
-                    if (alive && other.begin < begin + bytes && begin < other.end) begin = other.end;
-                }
+                piece_of[node.output.index] = pieces.size();
+                pieces.push_back({placed_bytes(arena.ephemeral(node.output), node.rows, limits_), step, last});
             }
-            const std::size_t end = begin + bytes;
-            for (const Placed& other : placed) {
-                if (other.begin < end && begin < other.end) {
-                    lives_[other.index].lost = std::min(lives_[other.index].lost, step);
-                }
-            }
-            std::erase_if(placed, [&](const Placed& other) { return other.begin >= begin && other.end <= end; });
-            const Placed entry{begin, end, lives_[node.output.index].last, node.output.index};
-            placed.insert(std::ranges::upper_bound(placed, begin, {}, &Placed::begin), entry);
-            arena.place(node.output, begin);
-            total = std::max(total, end);
         }
     }
+    const std::size_t total = place_pieces(pieces);
+    for (const Node& node : nodes_) {
+        if (node.output) arena.place(node.output, pieces[piece_of[node.output.index]].begin);
+    }
     return arena.reserve_ephemeral(total);
+}
+
+void Plan::find_losses() {
+    struct Held {
+        std::size_t begin;
+        std::size_t end;
+        std::uint32_t index;  // of the value
+    };
+    std::vector<Held> held;
+    for (std::uint32_t step = 0; step < steps_.size(); ++step) {
+        for (const Node& node : nodes_of(steps_[step])) {
+            if (!node.output) continue;
+            const EphemeralValue& value = graph_->arena().ephemeral(node.output);
+            const std::size_t begin = value.offset_bytes;
+            const std::size_t end = begin + placed_bytes(value, node.rows, limits_);
+            std::erase_if(held, [&](const Held& other) {
+                const bool lost = other.begin < end && begin < other.end;
+                if (lost) lives_[other.index].lost = step;
+                return lost;
+            });
+            held.push_back({begin, end, node.output.index});
+        }
+    }
 }
 
 bool Plan::holds(Handle value, std::size_t step) const {

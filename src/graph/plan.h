@@ -93,6 +93,7 @@ private:
     void find_lives();
     Handle replaced_input(std::uint32_t step, const Node& node) const;
     Status place_values();
+    void find_losses();
 
     const Graph* graph_ = nullptr;
     PlanLimits limits_;

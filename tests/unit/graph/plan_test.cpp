@@ -219,6 +219,21 @@ TEST(Plan, AValueWrittenOverInItsOwnStepIsNeverHeld) {
     EXPECT_EQ(held_before, 3u);  // after the step that makes it, QKV, attention; the next adds to it
 }
 
+TEST(Plan, TheBufferIsAsLargeAsWhatLivesAtTheWidestStep) {
+    LlamaGraph model;
+    const Plan plan = Plan::compile(model.graph, {64, 16}).value();
+    std::size_t row = activation_row_bytes(ActivationFormat::Q8x32, LlamaGraph::kDim);
+    for (const Handle value : {model.angles, model.after_attention, model.second_norm, model.gate, model.up})
+        row += model.arena.ephemeral(value).row_bytes;
+    EXPECT_EQ(model.arena.ephemeral_bytes(), 64 * row);
+}
+
+TEST(Plan, LogitsTakeTheRoomOfWhatIsDead) {
+    TwoLayerGraph model;
+    const Plan plan = Plan::compile(model.graph, {64, 64}).value();
+    EXPECT_EQ(offset(model.arena, model.graph.logits()), 0u);
+}
+
 TEST(Plan, AnInputThatAPrologueOfTheSameStepReadsIsNotWrittenOver) {
     Arena arena;
     Graph graph(arena);
