@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/results/cpu.md and its plots from the figures that bench/measure_cpu.py kept.
-
-Usage: render_cpu.py [RESULTS_FOLDER]     (default docs/results; reads cpu/*.json in it, writes cpu.md and cpu/*.svg)
-"""
+"""Writes docs/results/cpu.md and its plots from the figures that bench/measure_cpu.py kept."""
+import argparse
 import json
 import pathlib
 import sys
@@ -86,7 +84,10 @@ def plots(machine: dict, folder: pathlib.Path, stem: str) -> list[str]:
 
 
 def main() -> int:
-    results = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "docs/results")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", nargs="?", type=pathlib.Path, default=pathlib.Path("docs/results"),
+                        help="reads cpu/*.json in it, writes cpu.md and cpu/*.svg (default: docs/results)")
+    results = parser.parse_args().results
     lines = ["# Speed on CPUs, beside llama.cpp", "",
              "Written by `bench/render_cpu.py` from what `bench/measure_cpu.py` measured: the same GGUF file, the same number of",
              "threads, both engines in turn on an otherwise idle machine, medians. Cells are *Hearth / llama.cpp = ratio* in tok/s;",
