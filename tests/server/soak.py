@@ -3,8 +3,9 @@
     python3 tests/server/soak.py --binary build/release/hearth --minutes 10 [--model FILE.gguf] [--json]
 
 Fails on a wrong answer, an unexpected status, a sanitizer's report, a dead process, a slow /health or growing memory.
-With AddressSanitizer what was freed is kept only a little, so that memory can be judged there too; with ThreadSanitizer
-it is not."""
+With a sanitizer it is the heap that is judged, what was given out and not got back (live_heap.c, which needs a C
+compiler): nearly all that the process occupies there the sanitizer keeps for itself. So a soak without one belongs to
+it."""
 import argparse
 import contextlib
 import json
@@ -12,6 +13,7 @@ import os
 import pathlib
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -23,6 +25,7 @@ from attacks import CHAT, COMPLETIONS, HEAD, exchange, open_socket, post_bytes, 
 from oracle import HEALTH_SECONDS, MEMORY_SHARE, REPORTS, SLACK, Prober, memory_kb
 
 MODEL = "soak"
+HEAP_FLOOR_KB = 256  # some request is always in flight
 MEMORY_SECONDS = 180  # of a shorter run the memory is not judged: every thread's arena has yet to see its largest request
 PREFIX = "It was a dark and stormy night, and the rain fell in torrents, except at occasional intervals. "
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {
@@ -38,6 +41,14 @@ def say(text):
 def conversation(text, **more):
     return {"model": MODEL, "messages": [{"role": "user", "content": text}], "max_tokens": 16, "temperature": 0,
             "ignore_eos": True, **more}
+
+
+def watch_heap(folder):
+    """The environment in which a server tells what its heap has given out, in the file HEARTH_LIVE_HEAP."""
+    library = folder + "/live_heap.so"
+    source = pathlib.Path(__file__).with_name("live_heap.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", str(source), "-o", library, "-lpthread"], check=True)
+    return {"LD_PRELOAD": library, "HEARTH_LIVE_HEAP": folder + "/live_heap"}
 
 
 def completion(text, **more):
@@ -71,10 +82,10 @@ def essence(reply):
 
 
 class Soak:
-    def __init__(self, server, seed, seconds, sanitized, judges_memory):
+    def __init__(self, server, seed, seconds, heap_file):
         self.server = server
-        self.sanitized = sanitized
-        self.judges_memory = judges_memory
+        self.sanitized = heap_file is not None
+        self.heap_file = heap_file
         self.seed = seed
         self.seconds = seconds
         self.ends = 0.0
@@ -266,13 +277,14 @@ class Soak:
         for thread in threads:
             thread.start()
         samples, worst = self.watch(prober, pause)
+        heap = [int(line) // 1024 for line in pathlib.Path(self.heap_file).read_text(encoding="ascii").split()] if self.heap_file else []
         for thread in threads:
             thread.join()
         if self.server.process.poll() is None:
             prober.take()
             self.judge_the_end()
         prober.process.kill()
-        return self.summary(samples, worst)
+        return self.summary(samples, heap, worst)
 
     def judge_the_end(self):
         """Everything comes to rest, and each known answer is still what it was."""
@@ -288,17 +300,23 @@ class Soak:
             if status != 200 or essence(reply) != wanted:
                 self.fault(f"in the end, {name}: {status} {json.dumps(essence(reply))[:600]}")
 
-    def summary(self, samples, worst):
+    def summary(self, samples, heap, worst):
         third = len(samples) // 3
-        middle = last = None
+        middle = last = heap_middle = heap_last = None
+        judges = self.seconds >= MEMORY_SECONDS
         if third >= 2:
             middle, last = statistics.median(samples[third:2 * third]), statistics.median(samples[2 * third:])
-            if self.judges_memory and self.seconds >= MEMORY_SECONDS and last > middle * (1 + MEMORY_SHARE):
+            if judges and not self.sanitized and last > middle * (1 + MEMORY_SHARE):
                 self.fault(f"memory grows: {middle:.0f} kB in the middle third, {last:.0f} kB in the last")
+        third = len(heap) // 3
+        if third >= 2:  # the lowest: what is left while no large request is in flight
+            heap_middle, heap_last = min(heap[third:2 * third]), min(heap[2 * third:])
+            if judges and heap_last > heap_middle * (1 + MEMORY_SHARE) + HEAP_FLOOR_KB:
+                self.fault(f"the heap grows: {heap_middle} kB in the middle third, {heap_last} kB in the last")
         if worst > HEALTH_SECONDS * SLACK * (3 if self.sanitized else 1):
             self.fault(f"/health took {worst:.2f} s")
         return {"counts": self.counts, "memory_samples": len(samples), "memory_middle_kb": middle, "memory_last_kb": last,
-                "health_worst_ms": round(worst * 1000, 1)}
+                "heap_middle_kb": heap_middle, "heap_last_kb": heap_last, "health_worst_ms": round(worst * 1000, 1)}
 
 
 def main():
@@ -316,17 +334,17 @@ def main():
     os.environ["HEARTH_SOURCE"] = str(pathlib.Path(__file__).resolve().parents[2])
     from serving import Server, write_model  # needs both of these
     binary = pathlib.Path(given.binary).read_bytes()
-    threads_watched = b"__tsan_init" in binary
-    sanitized = threads_watched or b"__asan_init" in binary
+    sanitized = b"__tsan_init" in binary or b"__asan_init" in binary
     # Freed memory is given back, or what is seen would be the sum of the peaks of all sizes of allocations.
     os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + \
         ":quarantine_size_mb=16:thread_local_quarantine_size_kb=64:allocator_release_to_os_interval_ms=1000"
     seconds = given.minutes * 60
     with tempfile.TemporaryDirectory(prefix="hearth_soak_") as folder:
         path = given.model or write_model(folder + "/tiny.gguf")
+        env = watch_heap(folder) if sanitized else {}
         server = Server(folder, "--kv-memory", given.kv_memory or (256 if given.model else 4), "--ctx", 2048, "--header-timeout", 2,
-                        "--client-timeout", 3, models=[f"{MODEL}={path}"])
-        soak = Soak(server, given.seed, seconds, sanitized, not threads_watched)
+                        "--client-timeout", 3, models=[f"{MODEL}={path}"], env=env)
+        soak = Soak(server, given.seed, seconds, env.get("HEARTH_LIVE_HEAP"))
         say(f"soaking {server.url} for {seconds:.0f} s, seed {given.seed}" + (", with a sanitizer" if sanitized else ""))
         summary = soak.run(given.normal, given.hostile, max(0.5, min(10, seconds / 12)))
         code = server.stop()
