@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -61,14 +62,20 @@ public:
     }
 
 private:
-    using Subset = std::vector<std::uint32_t>;
-    struct SubsetHash {
-        std::size_t operator()(const Subset& subset) const {
-            std::uint64_t hash = subset.size();
-            for (const std::uint32_t state : subset) hash = (hash ^ state) * 0x9e3779b97f4a7c15u;
-            return static_cast<std::size_t>(hash ^ (hash >> 32));
-        }
+    using States = std::vector<std::uint32_t>;
+    // The states that one node stands for, ascending: a piece of `members_`. There may be as many as states, each nearly
+    // as long, so they are kept in one place, and once.
+    struct Subset {
+        NodeId node = 0;
+        std::size_t begin = 0;
+        std::size_t size = 0;
     };
+
+    static std::uint64_t hash_of(std::span<const std::uint32_t> states) {
+        std::uint64_t hash = states.size();
+        for (const std::uint32_t state : states) hash = (hash ^ state) * 0x9e3779b97f4a7c15u;
+        return hash ^ (hash >> 32);
+    }
 
     bool full() const { return out_.nodes.size() + draft_.states.size() > source_.limits().nodes || is_spent(); }
     // Long runs of parts that may all be missing make subsets as long as the run, and as many.
@@ -184,11 +191,12 @@ private:
         }
     }
 
-    void close(Subset& subset) {
+    // Adds what empty edges lead to.
+    void close(States& states) {
         ++stamp_;
         marks_.resize(draft_.states.size(), 0);
-        std::vector<std::uint32_t> open = subset;
-        subset.clear();
+        States open;
+        open.swap(states);
         while (!open.empty() && !is_spent()) {
             const std::uint32_t state = open.back();
             open.pop_back();
@@ -197,10 +205,10 @@ private:
             marks_[state] = stamp_;
             const Draft::State& from = draft_.states[state];
             // States with nothing but empty edges would only make equal subsets look different.
-            if (state == draft_end_ || !from.bytes.empty() || !from.calls.empty()) subset.push_back(state);
+            if (state == draft_end_ || !from.bytes.empty() || !from.calls.empty()) states.push_back(state);
             for (const std::uint32_t next : from.empty) open.push_back(next);
         }
-        std::sort(subset.begin(), subset.end());
+        std::sort(states.begin(), states.end());
     }
 
     Status compile_job(std::size_t job) {
@@ -225,50 +233,63 @@ private:
         return {};
     }
 
-    NodeId node_of(Subset subset) {
-        const auto [found, added] = known_.try_emplace(std::move(subset), static_cast<NodeId>(out_.nodes.size()));
-        if (added) {
-            out_.nodes.emplace_back();
-            pending_.push_back({found->second, found->first});
+    std::span<const std::uint32_t> members_of(const Subset& subset) const {
+        return std::span(members_).subspan(subset.begin, subset.size);
+    }
+
+    // A new node for these states, to be filled later.
+    Subset add_node(std::span<const std::uint32_t> states) {
+        const Subset added{static_cast<NodeId>(out_.nodes.size()), members_.size(), states.size()};
+        members_.insert(members_.end(), states.begin(), states.end());
+        out_.nodes.emplace_back();
+        pending_.push_back(added);
+        return added;
+    }
+
+    NodeId node_of(std::span<const std::uint32_t> states) {
+        const std::uint64_t hash = hash_of(states);
+        for (auto [same, end] = known_.equal_range(hash); same != end; ++same) {
+            if (std::ranges::equal(members_of(same->second), states)) return same->second.node;
         }
-        return found->second;
+        return known_.emplace(hash, add_node(states))->second.node;
     }
 
     bool make_nodes(std::size_t job, std::uint32_t begin, std::size_t cap, bool deterministic) {
         known_ = {};  // clear() would walk the buckets of the largest job for every small one
         pending_.clear();
+        members_.clear();
         const std::size_t first = out_.nodes.size();
-        Subset start{begin};
+        States start{begin};
         close(start);
         // Not among the known: a call that reads nothing does not exist, so the first node never accepts.
-        const auto start_node = static_cast<NodeId>(out_.nodes.size());
+        const NodeId start_node = add_node(start).node;
         starts_.resize(std::max(starts_.size(), job + 1));
         starts_[job] = start_node;
-        out_.nodes.emplace_back();
-        pending_.push_back({start_node, start});
         while (!pending_.empty()) {
             if (out_.nodes.size() - first > cap || full()) return false;
-            const Pending next = std::move(pending_.back());
+            const Subset next = pending_.back();
             pending_.pop_back();
-            fill_node(next.node, next.subset, deterministic);
+            fill_node(next, deterministic);
             if (next.node == start_node) out_.nodes[start_node].accept = false;
         }
         return true;
     }
 
-    void fill_node(NodeId node, const Subset& subset, bool deterministic) {
+    void fill_node(const Subset& subset, bool deterministic) {
         std::vector<ByteEdge> bytes;
         std::vector<Draft::Call> calls;
-        for (const std::uint32_t state : subset) {
+        bool accept = false;
+        for (const std::uint32_t state : members_of(subset)) {
             const Draft::State& from = draft_.states[state];
             work_ += from.bytes.size() + from.calls.size();
+            accept = accept || state == draft_end_;
             bytes.insert(bytes.end(), from.bytes.begin(), from.bytes.end());
             calls.insert(calls.end(), from.calls.begin(), from.calls.end());
         }
-        out_.nodes[node].accept = std::find(subset.begin(), subset.end(), draft_end_) != subset.end();
         const std::vector<ByteEdge> byte_edges = deterministic ? determine(bytes) : separate(bytes);
         const std::vector<CallEdge> call_edges = calls_of(calls, deterministic);
-        Node& filled = out_.nodes[node];
+        Node& filled = out_.nodes[subset.node];
+        filled.accept = accept;
         filled.first_byte_edge = static_cast<std::uint32_t>(out_.byte_edges.size());
         filled.byte_edge_count = static_cast<std::uint32_t>(byte_edges.size());
         out_.byte_edges.insert(out_.byte_edges.end(), byte_edges.begin(), byte_edges.end());
@@ -278,9 +299,9 @@ private:
     }
 
     NodeId node_of_one(std::uint32_t state) {
-        Subset subset{state};
-        close(subset);
-        return node_of(std::move(subset));
+        States states{state};
+        close(states);
+        return node_of(states);
     }
 
     std::vector<ByteEdge> separate(std::vector<ByteEdge> edges) {
@@ -309,11 +330,11 @@ private:
             std::erase_if(active, [&](const ByteEdge& edge) { return edge.last < byte; });
             while (next_edge < edges.size() && edges[next_edge].first <= byte) active.push_back(edges[next_edge++]);
             if (!active.empty()) {
-                Subset subset;
-                for (const ByteEdge& edge : active) subset.push_back(edge.target);
+                States states;
+                for (const ByteEdge& edge : active) states.push_back(edge.target);
                 work_ += active.size();
-                close(subset);
-                const NodeId target = node_of(std::move(subset));
+                close(states);
+                const NodeId target = node_of(states);
                 if (!out.empty() && out.back().target == target && out.back().last + std::size_t{1} == byte) {
                     out.back().last = static_cast<std::uint8_t>(end - 1);
                 } else {
@@ -331,13 +352,13 @@ private:
         });
         std::vector<CallEdge> out;
         for (std::size_t i = 0; i < calls.size() && !is_spent();) {
-            Subset targets;
+            States targets;
             const Draft::Call& call = calls[i];
             do {
                 targets.push_back(calls[i++].target);
             } while (deterministic && i < calls.size() && calls[i].symbol() == call.symbol());
             close(targets);
-            const NodeId after = node_of(std::move(targets));
+            const NodeId after = node_of(targets);
             if (call.min == 0) {
                 out.push_back({call.callee, after, 0});
                 continue;
@@ -371,10 +392,6 @@ private:
     struct Undo {
         std::size_t nodes, byte_edges, calls;
     };
-    struct Pending {
-        NodeId node = 0;
-        Subset subset;
-    };
 
     const Source& source_;
     Analysis analysis_;
@@ -384,8 +401,9 @@ private:
     std::vector<NodeId> starts_;  // by job
     Draft draft_;
     std::uint32_t draft_end_ = 0;
-    std::unordered_map<Subset, NodeId, SubsetHash> known_;
-    std::vector<Pending> pending_;
+    States members_;                                         // of all subsets of a job
+    std::unordered_multimap<std::uint64_t, Subset> known_;  // by hash
+    std::vector<Subset> pending_;
     std::vector<std::uint32_t> marks_;
     std::uint32_t stamp_ = 0;
     std::size_t work_ = 0;  // edges looked at
