@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <span>
+#include <system_error>
 #include <vector>
 
 #include "base/mapped_file.h"
@@ -20,9 +22,12 @@ namespace {
 class TemporaryFolder {
 public:
     static Result<TemporaryFolder> create() {
-        std::string path = "/tmp/hearth_vm_XXXXXX";
+        std::error_code error;
+        const std::filesystem::path where = std::filesystem::temp_directory_path(error);  // TMPDIR, else /tmp
+        if (error) return Error{ErrorCode::Failed, "there is no folder for temporary files: TMPDIR names none"};
+        std::string path = (where / "hearth_vm_XXXXXX").string();
         if (::mkdtemp(path.data()) == nullptr) {
-            return Error{ErrorCode::Failed, path + ": cannot make a temporary folder"};
+            return Error{ErrorCode::Failed, where.string() + ": cannot make a temporary folder"};
         }
         return TemporaryFolder(std::move(path));
     }

@@ -63,8 +63,8 @@ public:
 
 private:
     using States = std::vector<std::uint32_t>;
-    // The states that one node stands for, ascending: a piece of `members_`. There may be as many as states, each nearly
-    // as long, so they are kept in one place, and once.
+    // The states that one node stands for, ascending: a piece of `members_`. There may be as many as states, each
+    // nearly as long, so they are kept in one place, and once.
     struct Subset {
         NodeId node = 0;
         std::size_t begin = 0;
@@ -401,7 +401,7 @@ private:
     std::vector<NodeId> starts_;  // by job
     Draft draft_;
     std::uint32_t draft_end_ = 0;
-    States members_;                                         // of all subsets of a job
+    States members_;                                        // of all subsets of a job
     std::unordered_multimap<std::uint64_t, Subset> known_;  // by hash
     std::vector<Subset> pending_;
     std::vector<std::uint32_t> marks_;
