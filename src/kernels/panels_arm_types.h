@@ -1,4 +1,4 @@
-// The panels of AArch64, layout "aarch64-8x8.1": per weight type the bytes of a block of eight rows and how they are
+// The panels of AArch64, layout "aarch64-8x8.2": per weight type the bytes of a block of eight rows and how they are
 // read. A block is a header (scales and minimums of the eight rows) and then its units of 32 columns.
 #pragma once
 

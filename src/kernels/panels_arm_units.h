@@ -171,38 +171,25 @@ struct UnitFiveBits {
     }
 };
 
-// Six bits: the same with a plane of bit pairs, at 7 and 6 or at 3 and 2.
+// Six bits: three vectors of a row pair hold the codes of the first 24 columns in their upper six bits, and below each
+// two bits of the fourth vector.
 struct UnitSixBits {
     static constexpr std::size_t kBytes = 192;
     static constexpr int kFraction = 2;
     static void pack(const Words32& codes, std::size_t row, std::byte* unit) {
-        const std::size_t p = row / 2;
-        for (std::size_t s = 0; s < 2; ++s) {
-            const std::uint64_t first = codes.word[s];
-            const std::uint64_t second = codes.word[s + 2];
-            store_word(unit, 4 * s + p, row, (first & every_byte(15)) | ((second >> 2) & every_byte(15)) << 4);
-            const std::size_t shift = 2 * (p % 2);
-            const std::uint64_t bits = ((first >> 4) & every_byte(3)) << (6 - shift) | (second & every_byte(3))
-                                                                                           << (2 - shift);
-            const std::size_t plane = 8 + 2 * s + p / 2;
-            if (p % 2 == 0) {
-                store_word(unit, plane, row, bits);
-            } else {
-                merge_word(unit, plane, row, bits);
-            }
+        for (std::size_t s = 0; s < 3; ++s) {
+            const std::uint64_t shared = (codes.word[3] >> (2 * s)) & every_byte(3);
+            store_word(unit, 3 * (row / 2) + s, row, codes.word[s] << 2 | shared);
         }
     }
     template <std::size_t kP>
     [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
-        const uint8x16_t first = load_plane(unit, kP);
-        const uint8x16_t second = load_plane(unit, 4 + kP);
-        const uint8x16_t first_bits = shift_up<kP % 2 * 2>(load_plane(unit, 8 + kP / 2));
-        const uint8x16_t second_bits = shift_up<kP % 2 * 2>(load_plane(unit, 10 + kP / 2));
-        const uint8x16_t mask = vdupq_n_u8(0xf0);
-        return signed_row_pair(insert_bits(vshlq_n_u8(first, 2), first_bits, 0xc0),
-                               insert_bits(vshlq_n_u8(second, 2), second_bits, 0xc0),
-                               insert_bits(vandq_u8(first, mask), first_bits, 0x0c),
-                               insert_bits(vandq_u8(second, mask), second_bits, 0x0c));
+        const uint8x16_t first = load_plane(unit, 3 * kP);
+        const uint8x16_t second = load_plane(unit, 3 * kP + 1);
+        const uint8x16_t third = load_plane(unit, 3 * kP + 2);
+        const uint8x16_t mask = vdupq_n_u8(0xfc);
+        const uint8x16_t fourth = vshlq_n_u8(vsliq_n_u8(vsliq_n_u8(first, second, 2), third, 4), 2);
+        return signed_row_pair(vandq_u8(first, mask), vandq_u8(second, mask), vandq_u8(third, mask), fourth);
     }
 };
 

@@ -20,7 +20,7 @@ void install_neon_panels(Kernels& table) {
     install_pack<PanelQ6_K>(table, DType::Q6_K);
     install_pack<PanelIQ4_XS>(table, DType::IQ4_XS);
     install_pack<PanelTQ2_0>(table, DType::TQ2_0);
-    table.panel_layout = "aarch64-8x8.1";
+    table.panel_layout = "aarch64-8x8.2";
     install_panel_matmul(table);
 }
 
