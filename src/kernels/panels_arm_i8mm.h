@@ -5,9 +5,9 @@
 
 #include <type_traits>
 
-#include "kernels/panels_arm_batch_q4_k.h"
 #include "kernels/panels_arm_gemv.h"
 #include "kernels/panels_arm_gemv_q5_0.h"
+#include "kernels/panels_arm_q4_k.h"
 
 namespace hearth {
 
@@ -170,24 +170,34 @@ template <typename Panel>
     return {vuzp1q_s32(out[0], out[1]), vuzp1q_s32(out[2], out[3])};
 }
 
+// Adds scale times product over the eight units of a block.
+template <typename Panel>
+[[gnu::always_inline]] inline void add_units(const std::byte* panel, const std::int8_t* x, Ints8& total) {
+    for (std::size_t unit = 0; unit < 8; ++unit) {
+        const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
+        fetch_ahead<Panel::kBlockBytes / 8>(panel + unit * (Panel::kBlockBytes / 8));
+        int8x16_t q[4];
+        for (std::size_t s = 0; s < 4; ++s) q[s] = load_eight(x + unit * kUnitColumns + 8 * s);
+        if constexpr (Panel::kSub16) {
+            const SubScales scales = Panel::crossed_scales(panel, unit);
+            const HalfSums sums = half_sums<Panel>(at, q);
+            add_products(total, sums.first, scales.first);
+            add_products(total, sums.second, scales.second);
+        } else {
+            add_products(total, row_sums<Panel>(at, q), Panel::sub_scales(panel, unit).first);
+        }
+    }
+}
+
 template <typename Panel>
 Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, std::size_t blocks) {
     Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
         Ints8 total = {vdupq_n_s32(0), vdupq_n_s32(0)};
-        for (std::size_t unit = 0; unit < 8; ++unit) {
-            const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
-            fetch_ahead<Panel::kBlockBytes / 8>(panel + unit * (Panel::kBlockBytes / 8));
-            int8x16_t q[4];
-            for (std::size_t s = 0; s < 4; ++s) q[s] = load_eight(x[b].q + unit * kUnitColumns + 8 * s);
-            if constexpr (Panel::kSub16) {
-                const SubScales scales = Panel::crossed_scales(panel, unit);
-                const HalfSums sums = half_sums<Panel>(at, q);
-                add_products(total, sums.first, scales.first);
-                add_products(total, sums.second, scales.second);
-            } else {
-                add_products(total, row_sums<Panel>(at, q), Panel::sub_scales(panel, unit).first);
-            }
+        if constexpr (std::is_same_v<Panel, PanelQ4_K>) {
+            add_units_q4_k(panel, x[b].q, total.low, total.high);
+        } else {
+            add_units<Panel>(panel, x[b].q, total);
         }
         if constexpr (Panel::kSub16) total = {uncross(total.low), uncross(total.high)};
         constexpr int kFraction = Panel::Unit::kFraction;
