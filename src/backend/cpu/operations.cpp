@@ -97,6 +97,11 @@ void run_operation(const OperationContext& context, const Node& node, const Oper
     CHECK(false);
 }
 
+std::size_t activation_block(ActivationFormat format) {
+    CHECK(format != ActivationFormat::F32);
+    return format == ActivationFormat::Q8x32 ? kBlock32 : kBlock256;
+}
+
 void quantize_row(const Kernels& kernels, ActivationFormat format, const float* x, std::size_t columns,
                   std::byte* out) {
     if (format == ActivationFormat::Q8x32) {

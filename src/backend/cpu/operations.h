@@ -41,6 +41,7 @@ struct OperationContext {
 void run_operation(const OperationContext& context, const Node& node, const Operands& operands, std::size_t row,
                    ColumnRange columns, StorePart part = StorePart::Both);
 
+std::size_t activation_block(ActivationFormat format);  // columns that are quantised together
 void quantize_row(const Kernels& kernels, ActivationFormat format, const float* x, std::size_t columns, std::byte* out);
 
 // Attention of the query heads that share a KV head: of one row, and of rows at consecutive positions of a sequence.

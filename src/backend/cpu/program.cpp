@@ -168,6 +168,33 @@ private:
     std::vector<std::size_t> segment_of_;  // by ephemeral index
 };
 
+// Whether the step makes the value by itself, a piece at a time that no border of a quantised block cuts.
+bool makes_in_pieces(const CpuStep& step, const Node& quantize, const Arena& arena) {
+    if (step.rows != quantize.rows) return false;
+    if (step.kind == StepKind::Attend) {
+        const AttentionShape& shape = step.nodes.front().attention;
+        const std::size_t piece = shape.heads / shape.kv_heads * shape.head_dim;
+        return step.nodes.front().output == quantize.input && piece % activation_block(quantize.format) == 0;
+    }
+    return std::ranges::any_of(step.segments, [&](const Segment& segment) {
+        return segment.rows == arena.ephemeral(quantize.input).columns && !segment.epilogue.empty() &&
+               segment.epilogue.back().node->output == quantize.input;
+    });
+}
+
+void find_what_is_handed_on(CpuProgram& program, const Kernels& kernels) {
+    const Arena& arena = program.plan->graph().arena();
+    for (std::size_t i = 0; i + 1 < program.steps.size(); ++i) {
+        const std::span<const Node> prologue = program.steps[i + 1].prologue;
+        if (prologue.size() != 1 || prologue.front().op != Op::Quantize) continue;
+        if (!makes_in_pieces(program.steps[i], prologue.front(), arena)) continue;
+        program.steps[i].quantizes_next = &prologue.front();
+        const std::size_t row_bytes = arena.ephemeral(prologue.front().output).row_bytes;
+        program.handed_on_bytes = std::max(program.handed_on_bytes,
+                                           round_up(round_up(kFewRows, kernels.tile_tokens) * row_bytes, kCacheLine));
+    }
+}
+
 }  // namespace
 
 CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWeights& packed, Prefill prefill) {
@@ -195,6 +222,7 @@ CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWe
         program.float_tiles_bytes =
             std::max(program.float_tiles_bytes, tokens * made.matmuls.front().weight.shape.columns() * sizeof(float));
     }
+    find_what_is_handed_on(program, kernels);
     return program;
 }
 

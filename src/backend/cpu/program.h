@@ -51,6 +51,9 @@ struct CpuStep {
     std::vector<Segment> segments;
     Arrangement arrangement = Arrangement::Rows;  // of several tokens; float tiles only of many
     bool can_be_fast = false;                     // prompts may have fast tiles instead
+    // The Quantize of the next step, if that is its whole prologue and reads what this step makes: whoever has made
+    // some columns can quantise them at once.
+    const Node* quantizes_next = nullptr;
 };
 
 struct CpuProgram {
@@ -62,10 +65,17 @@ struct CpuProgram {
     std::size_t private_bytes = 0;                 // of one worker
     std::size_t tile_scratch_bytes = 0;            // quantised rows of one tile, before they are arranged
     std::size_t float_tiles_bytes = 0;             // the activations of a step with float tiles
+    std::size_t handed_on_bytes = 0;               // what one step quantises for the next
 };
 
-// Rows a prologue is computed for by every worker on its own: one tile costs less than a barrier and a cold cache.
+// Rows a prologue is computed for by every worker on its own: one tile costs less than a barrier and a cold cache. With
+// many workers fewer: each has to fetch the rows from the caches of all others.
 inline constexpr std::size_t kPrivateRows = 4;
+inline constexpr std::size_t kPrivateRowsOfMany = 2;
+inline constexpr std::size_t kManyWorkers = 8;
+
+// Rows up to which the weights are read once and nothing has to stay anywhere.
+inline constexpr std::size_t kFewRows = 16;
 
 // Rows every sequence of a step must have for it to be fast: never one that decodes.
 inline constexpr std::size_t kFastRows = 32;

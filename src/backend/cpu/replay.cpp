@@ -1,6 +1,7 @@
 #include "backend/cpu/replay.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -11,7 +12,6 @@ namespace {
 
 constexpr std::size_t kTileTokens = 256;        // tokens that pass over some weights while these stay in the cache
 constexpr std::size_t kManyPhases = 16;         // with fewer it is no whole pass, and soon over
-constexpr std::size_t kFewTokens = 16;          // up to here the weights are read once and nothing has to stay anywhere
 constexpr std::size_t kNarrowRows = 32;         // weight rows of a unit with many tokens: at least two panels,
 constexpr std::size_t kWideRows = 64;           // and not more than stay in the cache
 constexpr std::size_t kFloatRows = 128;         // of floats more: it is the tokens' tiles that stay there
@@ -19,6 +19,7 @@ constexpr std::size_t kAttentionTileRows = 32;  // rows that share K and V while
 constexpr std::size_t kBlocksPerPart = 4;       // KV blocks worth handing to another worker
 constexpr std::size_t kMaxSplitUnits = 64;      // rows times KV heads whose past may be cut
 constexpr std::size_t kMaxSplitBlocks = 4096;   // of such a past
+constexpr std::size_t kUnitsEach = 3;           // of a phase for every worker, so that none waits long for the last
 
 std::size_t ceil_divide(std::size_t a, std::size_t b) {
     return (a + b - 1) / b;
@@ -34,6 +35,9 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
     replay.memory_ = TRY(Reservation::create(std::max<std::size_t>(each * pool.size(), 1)));
     if (replay.program_.float_tiles_bytes > 0) {
         replay.float_tiles_ = TRY(Reservation::create(replay.program_.float_tiles_bytes));
+    }
+    if (replay.program_.handed_on_bytes > 0) {
+        replay.handed_on_ = TRY(Reservation::create(2 * replay.program_.handed_on_bytes));
     }
     replay.workers_.resize(pool.size());
     for (std::size_t i = 0; i < pool.size(); ++i) {
@@ -62,13 +66,18 @@ bool CpuReplay::has_fast_steps() const {
 }
 
 void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInputs& inputs) {
-    pool_ = inputs.tokens.size() > kFewTokens ? pools_.prefill : pools_.decode;
+    pool_ = inputs.tokens.size() > kFewRows ? pools_.prefill : pools_.decode;
     phases_.clear();
     items_.clear();
     find_row_tiles(inputs);
     only_prompts_ = only_prompts(inputs);
     cut_attention(inputs);
-    for (std::size_t step = first_step; step < last_step; ++step) add_phases(program_.steps[step], inputs);
+    HandOver before;
+    for (std::size_t step = first_step; step < last_step; ++step) {
+        const HandOver next = step + 1 < last_step ? hand_over(step, inputs) : HandOver{};
+        add_phases(program_.steps[step], inputs, before, next);
+        before = next;
+    }
     const std::uint64_t base = phases_run_ + 1;
     phases_run_ += phases_.size();
     const bool chooses = inputs.tokens.size() == 1 && phases_.size() >= kManyPhases;
@@ -84,14 +93,30 @@ void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInp
 
 Arrangement CpuReplay::arrangement(const CpuStep& step, std::size_t tokens) const {
     if (step.can_be_fast && only_prompts_ && tokens >= kFastRows) return Arrangement::FastTiles;
-    const bool enough = step.arrangement == Arrangement::FloatTiles ? tokens > kFewTokens : tokens > 1;
+    const bool enough = step.arrangement == Arrangement::FloatTiles ? tokens > kFewRows : tokens > 1;
     return enough ? step.arrangement : Arrangement::Rows;
 }
 
-void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs) {
+// With few rows. A head of attention is a row at a time, which is no part of a tile that others could leave alone; and
+// where there are not enough pieces for all workers, quantising twice costs less than waiting.
+CpuReplay::HandOver CpuReplay::hand_over(std::size_t step, const StepInputs& inputs) {
+    const CpuStep& made = program_.steps[step];
+    const std::size_t tokens = inputs.row_count(made.rows);
+    if (made.quantizes_next == nullptr || tokens > kFewRows) return {};
+    const HandOver next = {.quantize = made.quantizes_next,
+                           .arrangement = arrangement(program_.steps[step + 1], tokens),
+                           .out = handed_on_.data() + step % 2 * program_.handed_on_bytes};
+    if (made.kind == StepKind::Attend) return next.arrangement == Arrangement::Rows ? next : HandOver{};
+    const std::size_t columns = program_.plan->graph().arena().ephemeral(next.quantize->input).columns;
+    const std::size_t pieces = columns / activation_block(next.quantize->format);
+    return pieces >= kUnitsEach * pool_->size() ? next : HandOver{};
+}
+
+void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs, const HandOver& before,
+                           const HandOver& next) {
     const std::size_t tokens = inputs.row_count(step.rows);
     if (tokens == 0) return;
-    Phase phase{.step = &step, .tokens = tokens};
+    Phase phase{.step = &step, .tokens = tokens, .handed_on = before.out, .next = next};
     const auto add = [&](const Phase& added, std::size_t items) {
         phases_.push_back(added);
         items_.push_back(items);
@@ -104,12 +129,13 @@ void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs) {
         case StepKind::Matmuls: break;
     }
     phase.arrangement = arrangement(step, tokens);
-    if (!step.prologue.empty() || phase.arrangement == Arrangement::FloatTiles) {
-        phase.private_prologue = tokens <= kPrivateRows;
+    const bool has_prologue = !step.prologue.empty() || phase.arrangement == Arrangement::FloatTiles;
+    if (has_prologue && phase.handed_on == nullptr) {
+        phase.private_prologue = tokens <= (pool_->size() < kManyWorkers ? kPrivateRows : kPrivateRowsOfMany);
         if (!phase.private_prologue) {
-            Phase before = phase;
-            before.prologue = true;
-            add(before, ceil_divide(tokens, prologue_tokens(phase)));
+            Phase first = phase;
+            first.prologue = true;
+            add(first, ceil_divide(tokens, prologue_tokens(phase)));
         }
     }
     std::size_t units = 0;
@@ -121,7 +147,7 @@ void CpuReplay::run_items(const Phase& phase, std::uint64_t number, const StepIn
                           std::size_t worker) {
     switch (phase.step->kind) {
         case StepKind::Rows: run_rows(phase, inputs, items); return;
-        case StepKind::Attend: run_attention(phase, inputs, items); return;
+        case StepKind::Attend: run_attention(phase, inputs, items, worker); return;
         case StepKind::Matmuls: break;
     }
     if (phase.prologue) {
@@ -208,10 +234,11 @@ void CpuReplay::cut_attention(const StepInputs& inputs) {
     attention_parts_ = std::clamp<std::size_t>(blocks / kBlocksPerPart, 1, ceil_divide(pool_->size() * 8, units));
 }
 
-void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items) {
+void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker) {
     const Node& node = phase.step->nodes.front();
     const Operands values = operands(node, false, 0);
     const std::size_t kv_heads = node.attention.kv_heads;
+    const std::size_t columns = values.output.columns / kv_heads;
     for (std::size_t item = items.first; item < items.first + items.count; ++item) {
         const std::size_t unit = item / attention_parts_;
         const RowTile& tile = row_tiles_[unit / kv_heads];
@@ -221,12 +248,14 @@ void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, Colu
         } else if (attention_parts_ == 1) {
             kernels_->attention(attention_task(node, values, inputs, tile.row, kv_head));
         } else {
-            run_split(attention_task(node, values, inputs, tile.row, kv_head), unit, item % attention_parts_);
+            const AttentionTask task = attention_task(node, values, inputs, tile.row, kv_head);
+            if (!run_split(task, unit, item % attention_parts_)) continue;
         }
+        hand_on(phase, {kv_head * columns, columns}, tile.row, tile.count, worker);
     }
 }
 
-void CpuReplay::run_split(const AttentionTask& task, std::size_t unit, std::size_t part) {
+bool CpuReplay::run_split(const AttentionTask& task, std::size_t unit, std::size_t part) {
     const std::size_t begin = task.first / kKvBlockTokens;
     const std::size_t blocks = task.last / kKvBlockTokens + 1 - begin;
     const std::size_t first = blocks * part / attention_parts_;
@@ -240,10 +269,11 @@ void CpuReplay::run_split(const AttentionTask& task, std::size_t unit, std::size
                                     .splits = splits + first * block_floats});
     }
     // The order of the merge is that of the blocks, whoever computed them last.
-    if (parts_done_[unit].fetch_add(1, std::memory_order_acq_rel) + 1 < attention_parts_) return;
+    if (parts_done_[unit].fetch_add(1, std::memory_order_acq_rel) + 1 < attention_parts_) return false;
     parts_done_[unit].store(0, std::memory_order_relaxed);
     kernels_->attention_merge(
         {.splits = splits, .block_count = blocks, .group = task.group, .head_dim = task.head_dim, .out = task.out});
+    return true;
 }
 
 std::size_t CpuReplay::prologue_tokens(const Phase& phase) const {
@@ -279,7 +309,6 @@ void CpuReplay::make_fast_tile(const Operands& values, std::size_t row, std::siz
 void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::size_t first_token, std::size_t tokens,
                              std::size_t worker) {
     const OperationContext context{*kernels_, program_.plan->graph(), inputs};
-    const bool tiles = phase.arrangement == Arrangement::Tiles;
     for (const Node& node : phase.step->prologue) {
         const Operands values = operands(node, phase.private_prologue, worker);
         const std::size_t columns = values.input.columns;
@@ -294,20 +323,59 @@ void CpuReplay::run_prologue(const Phase& phase, const StepInputs& inputs, std::
                 make_fast_tile(values, row, std::min(each, first_token + tokens - row));
             continue;
         }
-        const std::size_t row_bytes = values.output.row_bytes;
-        const std::size_t at_once = tiles ? kernels_->tile_tokens : 1;
-        for (std::size_t row = first_token; row < first_token + tokens; row += at_once) {
-            const std::size_t count = std::min(at_once, first_token + tokens - row);
-            std::byte* out = values.output.data + row * row_bytes;
-            std::byte* rows = tiles ? workers_[worker].tile_rows : out;
-            for (std::size_t i = 0; i < count; ++i)
-                quantize_row(*kernels_, node.format, values.input.row(row + i), columns, rows + i * row_bytes);
-            if (!tiles) continue;
-            const auto arrange = node.format == ActivationFormat::Q8x32 ? kernels_->tile_q8x32 : kernels_->tile_q8x256;
-            arrange({.rows = rows, .row_bytes = row_bytes, .tokens = count, .columns = columns, .out = out});
-        }
+        quantize_rows({.format = node.format,
+                       .input = values.input,
+                       .output = values.output,
+                       .tiles = phase.arrangement == Arrangement::Tiles,
+                       .columns = {0, columns},
+                       .first_token = first_token,
+                       .tokens = tokens},
+                      worker);
     }
     if (phase.arrangement == Arrangement::FloatTiles) make_float_tiles(*phase.step, first_token, tokens);
+}
+
+void CpuReplay::quantize_rows(const QuantizeTask& task, std::size_t worker) const {
+    const std::size_t row_bytes = task.output.row_bytes;
+    const std::size_t before = activation_row_bytes(task.format, task.columns.first);  // of a row
+    const std::size_t bytes = activation_row_bytes(task.format, task.columns.count);
+    const auto quantize = [&](std::size_t row, std::byte* out) {
+        const float* x = task.input.row(row) + task.columns.first;
+        quantize_row(*kernels_, task.format, x, task.columns.count, out);
+    };
+    const std::size_t end = task.first_token + task.tokens;
+    if (!task.tiles) {
+        for (std::size_t row = task.first_token; row < end; ++row)
+            quantize(row, task.output.data + row * row_bytes + before);
+        return;
+    }
+    const std::size_t each = kernels_->tile_tokens;
+    const auto arrange = task.format == ActivationFormat::Q8x32 ? kernels_->tile_q8x32 : kernels_->tile_q8x256;
+    for (std::size_t row = task.first_token; row < end; row += each) {
+        std::byte* rows = workers_[worker].tile_rows;
+        const std::size_t count = std::min(each, end - row);
+        for (std::size_t i = 0; i < count; ++i) quantize(row + i, rows + i * bytes);
+        arrange({.rows = rows,
+                 .row_bytes = bytes,
+                 .tokens = count,
+                 .columns = task.columns.count,
+                 .out = task.output.data + row * row_bytes + each * before});
+    }
+}
+
+// Columns just made, quantised for the next step if it wants that.
+void CpuReplay::hand_on(const Phase& phase, ColumnRange columns, std::size_t first_token, std::size_t tokens,
+                        std::size_t worker) const {
+    if (phase.next.quantize == nullptr) return;
+    const Operands values = operands(*phase.next.quantize, false, 0);
+    quantize_rows({.format = phase.next.quantize->format,
+                   .input = values.input,
+                   .output = {phase.next.out, values.output.row_bytes, values.output.columns},
+                   .tiles = phase.next.arrangement == Arrangement::Tiles,
+                   .columns = columns,
+                   .first_token = first_token,
+                   .tokens = tokens},
+                  worker);
 }
 
 // A multiple of what tiles hold.
@@ -330,8 +398,11 @@ std::size_t CpuReplay::unit_rows(const Phase& phase, const Segment& segment) con
     for (const Segment& each : phase.step->segments) all_rows += each.rows;
     std::size_t wanted = ceil_divide(all_rows * token_tiles(phase), units_wanted);
     const std::size_t most = phase.arrangement == Arrangement::FloatTiles ? kFloatRows : kWideRows;
-    if (phase.tokens > kFewTokens) wanted = std::clamp(wanted, kNarrowRows, most);
-    return ceil_divide(wanted, segment.alignment) * segment.alignment;
+    if (phase.tokens > kFewRows) wanted = std::clamp(wanted, kNarrowRows, most);
+    const Node* next = phase.next.quantize;
+    const std::size_t alignment =
+        std::lcm(segment.alignment, next != nullptr ? activation_block(next->format) : std::size_t{1});
+    return ceil_divide(wanted, alignment) * alignment;
 }
 
 void CpuReplay::run_matmuls(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker) {
@@ -349,7 +420,7 @@ void CpuReplay::run_matmuls(const Phase& phase, const StepInputs& inputs, Column
             const std::size_t unit = (item - segment_begin) / tiles;
             const std::size_t tile = (item - segment_begin) % tiles;
             // With few tokens neighbouring units are one long walk through the weights.
-            const std::size_t count = phase.tokens <= kFewTokens ? last - item : 1;
+            const std::size_t count = phase.tokens <= kFewRows ? last - item : 1;
             const std::size_t first_row = unit * rows;
             run_rectangle(phase, inputs,
                           {.segment = &segment,
@@ -369,7 +440,8 @@ void CpuReplay::run_rectangle(const Phase& phase, const StepInputs& inputs, cons
     const Segment& segment = *rectangle.segment;
     for (std::size_t i = 0; i < segment.matmuls; ++i) {
         const CpuMatmul& matmul = step.matmuls[segment.first_matmul + i];
-        const Operand input = operand(matmul.node->input, phase.private_prologue, worker);
+        Operand input = operand(matmul.node->input, phase.private_prologue, worker);
+        if (phase.handed_on != nullptr) input.data = phase.handed_on;
         const Operand output = operand(matmul.node->output, false, 0);
         switch (phase.arrangement) {
             case Arrangement::FastTiles: multiply_fast(matmul, input, output, rectangle); break;
@@ -384,6 +456,7 @@ void CpuReplay::run_rectangle(const Phase& phase, const StepInputs& inputs, cons
             run_operation(context, *epilogue.node, values, rectangle.first_token + t, rectangle.rows, epilogue.part);
         }
     }
+    hand_on(phase, rectangle.rows, rectangle.first_token, rectangle.tokens, worker);
 }
 
 void CpuReplay::multiply(const CpuMatmul& matmul, const Operand& input, const Operand& output,

@@ -23,17 +23,35 @@ public:
     void run(std::size_t first_step, std::size_t last_step, const StepInputs& inputs);
 
 private:
+    // What a step quantises for the next one as it goes.
+    struct HandOver {
+        const Node* quantize = nullptr;  // none: nothing
+        Arrangement arrangement = Arrangement::Rows;
+        std::byte* out = nullptr;
+    };
     struct Phase {
         const CpuStep* step = nullptr;
         bool prologue = false;          // this phase only makes the matmuls' input
         bool private_prologue = false;  // every worker makes the matmuls' input for itself
         Arrangement arrangement = Arrangement::Rows;
         std::size_t tokens = 0;
+        std::byte* handed_on = nullptr;  // the matmuls' input, if the step before has made it
+        HandOver next = {};
     };
     struct alignas(kCacheLine) Worker {
         std::uint64_t prologue_done = 0;  // number of the last phase whose input this worker has made
         std::byte* values = nullptr;      // what its prologues make
         std::byte* tile_rows = nullptr;
+    };
+    // Some columns of some rows to be quantised, in rows or tiles from the first one on.
+    struct QuantizeTask {
+        ActivationFormat format;
+        Operand input;
+        Operand output;
+        bool tiles;
+        ColumnRange columns;
+        std::size_t first_token;
+        std::size_t tokens;
     };
     // Rows at consecutive positions of one sequence.
     struct RowTile {
@@ -54,7 +72,8 @@ private:
           pools_(pools),
           pool_(pools.decode),
           choice_(pools.decode->size()) {}
-    void add_phases(const CpuStep& step, const StepInputs& inputs);
+    HandOver hand_over(std::size_t step, const StepInputs& inputs);
+    void add_phases(const CpuStep& step, const StepInputs& inputs, const HandOver& before, const HandOver& next);
     Arrangement arrangement(const CpuStep& step, std::size_t tokens) const;
     void run_items(const Phase& phase, std::uint64_t number, const StepInputs& inputs, ColumnRange items,
                    std::size_t worker);
@@ -63,10 +82,13 @@ private:
     void find_row_tiles(const StepInputs& inputs);
     static bool only_prompts(const StepInputs& inputs);
     void cut_attention(const StepInputs& inputs);
-    void run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items);
-    void run_split(const AttentionTask& task, std::size_t unit, std::size_t part);
+    void run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker);
+    bool run_split(const AttentionTask& task, std::size_t unit, std::size_t part);  // whether it was the last part
     void run_prologue(const Phase& phase, const StepInputs& inputs, std::size_t first_token, std::size_t tokens,
                       std::size_t worker);
+    void quantize_rows(const QuantizeTask& task, std::size_t worker) const;
+    void hand_on(const Phase& phase, ColumnRange columns, std::size_t first_token, std::size_t tokens,
+                 std::size_t worker) const;
     void run_matmuls(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker);
     void run_rectangle(const Phase& phase, const StepInputs& inputs, const Rectangle& rectangle, std::size_t worker);
     void multiply(const CpuMatmul& matmul, const Operand& input, const Operand& output, const Rectangle& rectangle);
@@ -89,6 +111,7 @@ private:
     ThreadPool* pool_;    // of the pass that runs, or ran last
     Reservation memory_;  // of the workers
     Reservation float_tiles_;
+    Reservation handed_on_;  // two places: a step may read one and write the other
     std::vector<Worker> workers_;
     std::vector<Phase> phases_;
     std::vector<std::size_t> items_;  // by phase

@@ -14,9 +14,13 @@ namespace hearth {
 namespace {
 
 // A one-layer model with every op in it, weights of several types, two sequences in the batch.
+struct TinyShape {
+    DType after_attention = DType::F16;
+    std::size_t hidden = 96;
+};
 class TinyModel {
 public:
-    TinyModel() {
+    explicit TinyModel(TinyShape tiny = {}) {
         Handle x = graph.embed(random_weight(DType::Q8_0, kDim, kVocabulary), 2.0f);
         embedded = x;
         const Handle angles = graph.rope_angles({{1.0f, 0.1f, 0.01f, 0.001f}, 1.0f});
@@ -31,11 +35,11 @@ public:
         const Handle v = graph.matmul(normed, random_weight(DType::Q6_K, kDim, 32));
         const AttentionShape shape{4, 2, 16, 0.25f, 5};
         const Handle mixed = graph.attention(q, k, v, 0, shape);
-        x = graph.add(x, graph.matmul(mixed, random_weight(DType::F16, 64, kDim)));
-        const Handle gate = graph.matmul(x, random_weight(DType::Q5_0, kDim, 96));
-        const Handle up = graph.matmul(x, random_weight(DType::Q4_K, kDim, 96));
-        x = graph.add(x,
-                      graph.matmul(graph.gate(Activation::GeluTanh, gate, up), random_weight(DType::Q8_0, 96, kDim)));
+        x = graph.add(x, graph.matmul(mixed, random_weight(tiny.after_attention, 64, kDim)));
+        const Handle gate = graph.matmul(x, random_weight(DType::Q5_0, kDim, tiny.hidden));
+        const Handle up = graph.matmul(x, random_weight(DType::Q4_K, kDim, tiny.hidden));
+        const Handle gated = graph.gate(Activation::GeluTanh, gate, up);
+        x = graph.add(x, graph.matmul(gated, random_weight(DType::Q8_0, tiny.hidden, kDim)));
         graph.set_logits(graph.matmul(graph.wanted_rows(x), random_weight(DType::BF16, kDim, kVocabulary)));
         plan = Plan::compile(graph, {512, 8}).value();
         pool.resize(8 * layout.block_bytes());
@@ -52,6 +56,13 @@ public:
             row_sequences.push_back(row / count);
         }
         wanted = {0, count - 1, 2 * count - 1};
+    }
+    void give_rows(std::uint32_t count) {
+        give_tokens_each((count + 1) / 2);
+        tokens.resize(count);
+        positions.resize(count);
+        row_sequences.resize(count);
+        wanted = {count - 1};
     }
 
     StepInputs inputs() { return StepInputs{tokens, positions, row_sequences, tables, wanted, pool.data(), layout}; }
@@ -139,8 +150,31 @@ TEST(CpuBackend, ReplayOfPromptsEqualsEager) {
     }
 }
 
+// With few rows a step quantises what it makes for the next one, piece by piece.
+TEST(CpuBackend, WhatIsQuantisedForTheNextStepIsTheSameInPieces) {
+    TinyModel model({.after_attention = DType::Q4_0, .hidden = 320});
+    for (const std::uint32_t rows : {1u, 2u, 3u, 4u, 5u, 8u, 15u, 16u, 17u}) {
+        model.give_rows(rows);
+        ThreadPool one(1);
+        CpuBackend reference = CpuBackend::create("reference", one).value();
+        const std::vector<float> expected = reference.execute_eagerly(model.graph, model.inputs()).value();
+        for (const Kernels& level : supported_kernels()) {
+            for (const std::size_t threads : {1u, 2u, 3u, 9u}) {
+                ThreadPool pool(threads);
+                CpuBackend backend(level, pool);
+                ASSERT_TRUE(backend.prepare(model.plan).ok());
+                std::fill(model.pool.begin(), model.pool.end(), std::byte{0xff});
+                const std::vector<float> replayed = replay(model, backend);
+                ASSERT_EQ(replayed.size(), expected.size());
+                ASSERT_EQ(std::memcmp(replayed.data(), expected.data(), expected.size() * sizeof(float)), 0)
+                    << level.level << " with " << threads << " threads and " << rows << " rows";
+            }
+        }
+    }
+}
+
 TEST(CpuBackend, WindowsComposeToTheWhole) {
-    TinyModel model;
+    TinyModel model({.after_attention = DType::Q4_0, .hidden = 320});
     ThreadPool pool(2);
     CpuBackend backend = CpuBackend::create("", pool).value();
     ASSERT_TRUE(backend.prepare(model.plan).ok());
