@@ -341,6 +341,7 @@ def main():
     binary = pathlib.Path(given.binary).read_bytes()
     threads_watched = b"__tsan_init" in binary
     sanitized = threads_watched or b"__asan_init" in binary
+    kept = sanitized and given.keep_freed > KEPT_FREED_MB
     os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + \
         f":quarantine_size_mb={given.keep_freed}:thread_local_quarantine_size_kb={min(64 * given.keep_freed, 1024)}" \
         ":allocator_release_to_os_interval_ms=1000"
@@ -351,7 +352,7 @@ def main():
         server = Server(folder, "--kv-memory", given.kv_memory or (256 if given.model else 4), "--ctx", 2048, "--header-timeout", 2,
                         "--client-timeout", 3, models=[f"{MODEL}={path}"], env=env)
         soak = Soak(server, given.seed, seconds, env.get("HEARTH_LIVE_HEAP"),
-                    judges_memory=not threads_watched and given.keep_freed <= KEPT_FREED_MB)
+                    judges_memory=not threads_watched and not kept)
         say(f"soaking {server.url} for {seconds:.0f} s, seed {given.seed}" + (", with a sanitizer" if sanitized else ""))
         summary = soak.run(given.normal, given.hostile, max(0.5, min(10, seconds / 12)))
         code = server.stop()
