@@ -45,7 +45,7 @@ struct PanelTask {
     std::size_t panel_bytes;           // from one panel to the next
     std::size_t rows;                  // outputs wanted: whole panels, the last one perhaps in part
     std::size_t columns;               // elements of a row; a multiple of the type's block
-    const std::byte* activations;      // one token: its row; more: tiles (Kernels::tile_tokens)
+    const std::byte* activations;      // one token: its row; more: tiles (Kernels::tile_tokens), of floats rows
     std::size_t activation_row_bytes;  // from one token to the next, on average over a tile
     std::size_t tokens;
     float* out;
@@ -62,8 +62,9 @@ struct TileTask {
 };
 
 struct PanelKernels {
-    std::size_t rows = 0;           // of a panel; 0: this type is not packed, use Kernels::matmul
-    std::size_t block_columns = 0;  // a panel is a sequence of blocks of this many columns, the last one filled up
+    std::size_t rows = 0;  // of a panel; 0: this type is not packed, use Kernels::matmul
+    // A panel is a sequence of blocks of this many columns, the last one filled up; of floats it must be full.
+    std::size_t block_columns = 0;
     std::size_t block_bytes = 0;
     void (*pack)(const PackTask& task) = nullptr;
     void (*matmul)(const PanelTask& task) = nullptr;
@@ -107,6 +108,7 @@ struct FloatTileKernels {
     std::size_t tile_tokens = 0;  // 0: this level has none
     void (*tile)(const TileTask& task) = nullptr;
     void (*matmul[kDTypeLimit])(const MatmulTask& task) = {};  // by weight type; the first token begins a tile
+    void (*panels_matmul[kDTypeLimit])(const PanelTask& task) = {};
 };
 
 // Attention of one token's query heads that share a KV head, over positions [first, last] of its sequence.

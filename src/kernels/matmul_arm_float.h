@@ -99,11 +99,40 @@ struct BrainWeights {
     }
 };
 
+// Weights are rows of the file (MatmulTask), or panels of four rows (PanelTask), of which each has sixteen columns in
+// turn: one sequence of bytes, where four rows would be four, and memory likes that best. kSpread: the sixteens from
+// one of a row's to its next.
+inline constexpr std::size_t kFloatPanelRows = 4;
+template <typename Task>
+inline constexpr std::size_t kSpread = 1;
+template <>
+inline constexpr std::size_t kSpread<PanelTask> = kFloatPanelRows;
+
 template <typename Weights>
 [[gnu::always_inline]] inline const typename Weights::Element* weight_row(const MatmulTask& task, std::size_t row) {
     return reinterpret_cast<const typename Weights::Element*>(task.weights + row * task.weight_row_bytes);
 }
-[[gnu::always_inline]] inline const float* token_row(const MatmulTask& task, std::size_t token) {
+template <typename Weights>
+[[gnu::always_inline]] inline const typename Weights::Element* weight_row(const PanelTask& task, std::size_t row) {
+    const std::byte* panel = task.panels + row / kFloatPanelRows * task.panel_bytes;
+    return reinterpret_cast<const typename Weights::Element*>(panel) + row % kFloatPanelRows * kLaneCount;
+}
+// The same for the rows from `row` on.
+inline MatmulTask rows_from(MatmulTask task, std::size_t row) {
+    task.weights += row * task.weight_row_bytes;
+    task.rows -= row;
+    task.out += row;
+    return task;
+}
+inline PanelTask rows_from(PanelTask task, std::size_t row) {
+    task.panels += row / kFloatPanelRows * task.panel_bytes;
+    task.rows -= row;
+    task.out += row;
+    return task;
+}
+
+template <typename Task>
+[[gnu::always_inline]] inline const float* token_row(const Task& task, std::size_t token) {
     return reinterpret_cast<const float*>(task.activations + token * task.activation_row_bytes);
 }
 
@@ -132,15 +161,21 @@ inline void add_tail(float* lanes, const typename Weights::Element* w, const flo
     for (std::size_t i = 0; i < columns; ++i) lanes[i] = __builtin_fmaf(Weights::one(w[i]), x[i], lanes[i]);
 }
 
-// What to ask of memory while `rows` rows from `row` on are multiplied: the weights some pages further on, into the
+// What to ask of memory while `rows` rows from `row` on are multiplied. Of rows: those some pages further on, into the
 // second cache and in one sequence, as memory likes it best; several rows read at once are several sequences. Near the
 // end there is nothing left to ask for.
-inline constexpr std::size_t kRowsAheadBytes = std::size_t{16} << 10;
-inline const std::byte* bytes_ahead(const MatmulTask& task, std::size_t row, std::size_t rows) {
+template <typename Weights>
+const std::byte* bytes_ahead(const MatmulTask& task, std::size_t row, std::size_t rows) {
+    constexpr std::size_t kRowsAheadBytes = std::size_t{16} << 10;
     const std::size_t bytes = rows * task.weight_row_bytes;
     const bool far = bytes >= kRowsAheadBytes || bytes == 0;
     const std::size_t distance = far ? rows : (kRowsAheadBytes + bytes - 1) / bytes * rows;
     return task.weights + (row + distance + rows <= task.rows ? row + distance : row) * task.weight_row_bytes;
+}
+// Of panels, which are one sequence: what lies as far ahead as with the other types.
+template <typename Weights>
+const std::byte* bytes_ahead(const PanelTask& task, std::size_t row, std::size_t) {
+    return reinterpret_cast<const std::byte*>(weight_row<Weights>(task, row)) + kAheadBytes;
 }
 
 // The functions with a list of indices are loops that no compiler can fail to unroll early: an array that a loop
@@ -151,22 +186,23 @@ inline const std::byte* bytes_ahead(const MatmulTask& task, std::size_t row, std
     sum.at[2] = vfmaq_f32(sum.at[2], weights.at[2], values.at[2]);
     sum.at[3] = vfmaq_f32(sum.at[3], weights.at[3], values.at[3]);
 }
+// `at`: where a row's sixteen columns from `k` on lie behind its first.
 template <typename Weights, std::size_t kTokens, std::size_t kCount, std::size_t... kRow>
 [[gnu::always_inline]] inline void add_rows(Lanes16 (&lanes)[kCount],
                                             const typename Weights::Element* const (&w)[sizeof...(kRow)],
-                                            const float* const (&x)[kTokens], std::size_t k,
+                                            const float* const (&x)[kTokens], std::size_t k, std::size_t at,
                                             std::index_sequence<kRow...>) {
     static_assert(kTokens == 1 || kTokens == 2);
     const Lanes16 first = FloatWeights::load(x[0] + k);
     if constexpr (kTokens == 1) {
-        (add_products(lanes[kRow], Weights::load(w[kRow] + k), first), ...);
+        (add_products(lanes[kRow], Weights::load(w[kRow] + at), first), ...);
     } else {
         const Lanes16 second = FloatWeights::load(x[1] + k);
         const auto add_row = [&](std::size_t row, const Lanes16& weights) __attribute__((always_inline)) {
             add_products(lanes[2 * row], weights, first);
             add_products(lanes[2 * row + 1], weights, second);
         };
-        (add_row(kRow, Weights::load(w[kRow] + k)), ...);
+        (add_row(kRow, Weights::load(w[kRow] + at)), ...);
     }
 }
 [[gnu::always_inline]] inline void store_lanes(const Lanes16& lanes, float* out) {
@@ -197,8 +233,8 @@ template <std::size_t kRows>
 }
 
 // Some rows and some tokens.
-template <typename Weights, std::size_t kRows, std::size_t kTokens>
-void few_tile(const MatmulTask& task, std::size_t row, std::size_t token, const std::byte* ahead) {
+template <typename Weights, std::size_t kRows, std::size_t kTokens, typename Task>
+void few_tile(const Task& task, std::size_t row, std::size_t token, const std::byte* ahead) {
     constexpr std::size_t kStepBytes = kRows * kLaneCount * sizeof(typename Weights::Element);
     const typename Weights::Element* w[kRows];
     const float* x[kTokens];
@@ -206,13 +242,13 @@ void few_tile(const MatmulTask& task, std::size_t row, std::size_t token, const 
     for (std::size_t r = 0; r < kRows; ++r) w[r] = weight_row<Weights>(task, row + r);
     for (std::size_t t = 0; t < kTokens; ++t) x[t] = token_row(task, token + t);
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
-    if constexpr (kRows == 4) fetch_next_rows<kRows>(task, row);
+    if constexpr (kRows == 4 && kSpread<Task> == 1) fetch_next_rows<kRows>(task, row);
     for (std::size_t k = 0; k < whole; k += kLaneCount) {
         if constexpr (kStepBytes >= kLineBytes) {
             for (std::size_t i = 0; i < kStepBytes; i += kLineBytes) __builtin_prefetch(ahead + i, 0, 2);
-            ahead += kStepBytes;
+            ahead += kSpread<Task> == 1 ? kStepBytes : kSpread<Task> * kLaneCount * sizeof(typename Weights::Element);
         }
-        add_rows<Weights, kTokens>(lanes, w, x, k, std::make_index_sequence<kRows>());
+        add_rows<Weights, kTokens>(lanes, w, x, k, k * kSpread<Task>, std::make_index_sequence<kRows>());
     }
     if constexpr (kRows == 4 && kTokens == 1) {
         if (whole == task.columns) {
@@ -226,32 +262,57 @@ void few_tile(const MatmulTask& task, std::size_t row, std::size_t token, const 
     for (std::size_t r = 0; r < kRows; ++r) {
         for (std::size_t t = 0; t < kTokens; ++t) {
             float* sum = sums[r * kTokens + t];
-            add_tail<Weights>(sum, w[r] + whole, x[t] + whole, task.columns - whole);
+            add_tail<Weights>(sum, w[r] + whole * kSpread<Task>, x[t] + whole, task.columns - whole);
             task.out[(token + t) * task.out_stride + row + r] = sum_tree(FloatWeights::load(sum));
         }
     }
 }
 
-template <typename Weights, std::size_t kRows>
-void few_rows(const MatmulTask& task, std::size_t row) {
+template <typename Weights, std::size_t kRows, typename Task>
+void few_rows(const Task& task, std::size_t row) {
     constexpr std::size_t kPairRows = kRows < 2 ? kRows : 2;  // with two tokens there are registers for two rows
-    const std::byte* ahead = bytes_ahead(task, row, kRows);
+    const std::byte* ahead = bytes_ahead<Weights>(task, row, kRows);
     std::size_t token = 0;
     for (; token + 2 <= task.tokens; token += 2) {
         for (std::size_t r = 0; r < kRows; r += kPairRows) {
-            few_tile<Weights, kPairRows, 2>(task, row + r, token, ahead + r * task.weight_row_bytes);
+            few_tile<Weights, kPairRows, 2>(task, row + r, token, bytes_ahead<Weights>(task, row + r, kRows));
         }
     }
     if (token < task.tokens) few_tile<Weights, kRows, 1>(task, row, token, ahead);
 }
 
+// One token and whole panels, a single walk through all of them; the columns fill their sixteens. What lies ahead is
+// asked for in the third cache only: from there the core fetches one sequence by itself, and a twentieth more comes.
 template <typename Weights>
-void few_tokens(const MatmulTask& task) {
-    constexpr std::size_t kRows = Weights::kRows;
+void walk_panels(const PanelTask& task, std::size_t panels) {
+    constexpr std::size_t kStep = kFloatPanelRows * kLaneCount;
+    const float* x[1] = {token_row(task, 0)};
+    for (std::size_t panel = 0; panel < panels; ++panel) {
+        const auto* w = reinterpret_cast<const typename Weights::Element*>(task.panels + panel * task.panel_bytes);
+        Lanes16 lanes[kFloatPanelRows] = {};
+        for (std::size_t k = 0; k < task.columns; k += kLaneCount, w += kStep) {
+            const auto* ahead = reinterpret_cast<const std::byte*>(w) + kAheadBytes;
+            for (std::size_t i = 0; i < kStep * sizeof(*w); i += kLineBytes) __builtin_prefetch(ahead + i, 0, 1);
+            add_rows<Weights, 1>(lanes, {w, w + kLaneCount, w + 2 * kLaneCount, w + 3 * kLaneCount}, x, k, 0,
+                                 std::make_index_sequence<kFloatPanelRows>());
+        }
+        vst1q_f32(task.out + panel * kFloatPanelRows,
+                  sum_trees(half_tree(lanes[0]), half_tree(lanes[1]), half_tree(lanes[2]), half_tree(lanes[3])));
+    }
+}
+
+template <typename Weights, typename Task>
+void few_tokens(const Task& task) {
+    constexpr std::size_t kRows = kSpread<Task> != 1 ? kFloatPanelRows : Weights::kRows;
     constexpr std::size_t kGroupRows = kRows < 2 ? 2 : kRows;
     std::size_t row = 0;
     if (task.tokens == 1) {
-        for (; row + kRows <= task.rows; row += kRows) few_rows<Weights, kRows>(task, row);
+        if constexpr (kSpread<Task> != 1) {
+            walk_panels<Weights>(task, task.rows / kRows);
+            row = task.rows / kRows * kRows;
+        } else {
+            for (; row + kRows <= task.rows; row += kRows) few_rows<Weights, kRows>(task, row);
+        }
     } else {
         for (; row + kGroupRows <= task.rows; row += kGroupRows) few_rows<Weights, kGroupRows>(task, row);
     }
@@ -263,7 +324,8 @@ void few_tokens(const MatmulTask& task) {
 // becomes -0 only by rounding a smaller number. No such number arises if every activation is 0 or at least 2^-102: a
 // half is a multiple of 2^-24 and such a float of 2^-125, so all exact sums are multiples of 2^-149, the smallest
 // float.
-inline bool zeros_need_no_sign(const MatmulTask& task) {
+template <typename Task>
+bool zeros_need_no_sign(const Task& task) {
     constexpr std::uint32_t kLeast = (127u - 102u) << 23;
     for (std::size_t token = 0; token < task.tokens; ++token) {
         const float* x = token_row(task, token);
@@ -281,7 +343,8 @@ inline bool zeros_need_no_sign(const MatmulTask& task) {
 }
 #endif
 
-inline void few_tokens_half(const MatmulTask& task) {
+template <typename Task>
+void few_tokens_half(const Task& task) {
 #if defined(__ARM_FEATURE_FP16_FML)
     if (zeros_need_no_sign(task)) return few_tokens<UnsignedZeroHalfWeights>(task);
 #endif
@@ -308,8 +371,9 @@ struct TokenLanes {
 };
 
 // Rows of activations. Tokens past the end repeat the last one: computed, never stored.
+template <typename Task>
 struct TokenRows {
-    const MatmulTask& task;
+    const Task& task;
     std::size_t last;
     [[gnu::always_inline]] TokenLanes lanes(std::size_t token, std::size_t column, std::size_t,
                                             std::size_t group) const {
@@ -323,8 +387,9 @@ struct TokenRows {
 
 // Tiles of activations: [chunk of columns][lane group][sixteen columns][token] of four floats, so that the whole tile
 // is one sequence, as the second cache likes it best.
+template <typename Task>
 struct TokenTiles {
-    const MatmulTask& task;
+    const Task& task;
     std::size_t last;
     [[gnu::always_inline]] TokenLanes lanes(std::size_t token, std::size_t column, std::size_t steps,
                                             std::size_t group) const {
@@ -349,13 +414,13 @@ inline void tile_floats(const TileTask& task) {
     }
 }
 
-template <typename Weights>
-void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t steps, WideRows& out) {
+template <typename Weights, typename Task>
+void widen_rows(const Task& task, std::size_t row, std::size_t first, std::size_t steps, WideRows& out) {
     const typename Weights::Element* w[kTileRows];
-    for (std::size_t r = 0; r < kTileRows; ++r) w[r] = weight_row<Weights>(task, row + r) + first;
+    for (std::size_t r = 0; r < kTileRows; ++r) w[r] = weight_row<Weights>(task, row + r) + first * kSpread<Task>;
     for (std::size_t k = 0; k < steps; ++k) {
         for (std::size_t r = 0; r < kTileRows; ++r) {
-            const Lanes16 lanes = Weights::load(w[r] + k * kLaneCount);
+            const Lanes16 lanes = Weights::load(w[r] + k * kLaneCount * kSpread<Task>);
             for (std::size_t i = 0; i < 4; ++i) vst1q_f32(out.at[i][k][r], lanes.at[i]);
         }
     }
@@ -466,8 +531,8 @@ void widen_rows(const MatmulTask& task, std::size_t row, std::size_t first, std:
 }
 
 // From the lanes of a tile, eight rows from `row` on by the tokens [first, last), to its outputs.
-template <typename Weights>
-void store_tile(const MatmulTask& task, std::size_t row, std::size_t first, std::size_t last, const TileLanes& tile) {
+template <typename Weights, typename Task>
+void store_tile(const Task& task, std::size_t row, std::size_t first, std::size_t last, const TileLanes& tile) {
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
     for (std::size_t token = first; token < last; ++token) {
         const std::size_t t = token - first;
@@ -486,34 +551,38 @@ void store_tile(const MatmulTask& task, std::size_t row, std::size_t first, std:
         for (std::size_t r = 0; r < kTileRows; ++r) {
             float lanes[kLaneCount];
             for (std::size_t group = 0; group < 4; ++group) vst1q_f32(lanes + 4 * group, tile.at[group][t][r]);
-            add_tail<Weights>(lanes, weight_row<Weights>(task, row + r) + whole, token_row(task, token) + whole,
-                              task.columns - whole);
+            add_tail<Weights>(lanes, weight_row<Weights>(task, row + r) + whole * kSpread<Task>,
+                              token_row(task, token) + whole, task.columns - whole);
             out[r] = sum_tree(FloatWeights::load(lanes));
         }
     }
 }
 
 // A chunk of the eight rows of weights that come next, to be asked for in small parts, for the second cache.
-template <typename Weights>
+template <typename Weights, typename Task>
 class ChunkAhead {
 public:
-    ChunkAhead(const MatmulTask& task, std::size_t row, std::size_t column, std::size_t parts)
-        : row_bytes_(task.weight_row_bytes), part_(kLines / parts + 1) {
+    ChunkAhead(const Task& task, std::size_t row, std::size_t column, std::size_t parts) : part_(kLines / parts + 1) {
         if (row + kTileRows > task.rows) return;
-        bytes_ = reinterpret_cast<const std::byte*>(weight_row<Weights>(task, row) + column);
+        const typename Weights::Element* first = weight_row<Weights>(task, row);
+        bytes_ = reinterpret_cast<const std::byte*>(first + column * kSpread<Task>);
+        run_stride_ = static_cast<std::size_t>(weight_row<Weights>(task, row + kSpread<Task>) - first) *
+                      sizeof(typename Weights::Element);
         end_ = kLines;
     }
     [[gnu::always_inline]] void prefetch_part() {
         for (std::size_t i = 0; i < part_ && at_ < end_; ++i, ++at_) {
-            __builtin_prefetch(bytes_ + at_ / kRowLines * row_bytes_ + at_ % kRowLines * kLineBytes, 0, 2);
+            __builtin_prefetch(bytes_ + at_ / kRunLines * run_stride_ + at_ % kRunLines * kLineBytes, 0, 2);
         }
     }
 
 private:
-    static constexpr std::size_t kRowLines = kChunkColumns * sizeof(typename Weights::Element) / kLineBytes;
-    static constexpr std::size_t kLines = kTileRows * kRowLines;
+    // A run: the chunk's columns of a row, or of a panel's rows.
+    static constexpr std::size_t kRunLines =
+        kSpread<Task> * kChunkColumns * sizeof(typename Weights::Element) / kLineBytes;
+    static constexpr std::size_t kLines = kTileRows / kSpread<Task> * kRunLines;
     const std::byte* bytes_ = nullptr;
-    std::size_t row_bytes_;
+    std::size_t run_stride_ = 0;
     std::size_t part_;
     std::size_t at_ = 0;
     std::size_t end_ = 0;
@@ -521,8 +590,8 @@ private:
 
 // Eight rows and the tokens [first, tokens.last). Sums that no other chunk needs stay where those of the tile before
 // were: with all of them the first cache would overflow.
-template <typename Weights, typename Tokens>
-void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, const Tokens& tokens) {
+template <typename Weights, typename Task, typename Tokens>
+void multiply_group(const Task& task, std::size_t row, std::size_t first, const Tokens& tokens) {
     WideRows wide;
     TileLanes sums[kGroupTiles];  // of all tiles, between two chunks
     TileLanes done;
@@ -532,7 +601,8 @@ void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, 
         const bool more = whole - begin > kChunkColumns;
         const std::size_t steps = (more ? kChunkColumns : whole - begin) / kLaneCount;
         widen_rows<Weights>(task, row, begin, steps, wide);
-        ChunkAhead<Weights> ahead(task, more ? row : row + kTileRows, more ? begin + kChunkColumns : 0, tiles * 4);
+        ChunkAhead<Weights, Task> ahead(task, more ? row : row + kTileRows, more ? begin + kChunkColumns : 0,
+                                        tiles * 4);
         for (std::size_t i = 0; i < tiles; ++i) {
             const std::size_t token = first + i * kTileTokens;
             TileLanes& after = more ? sums[i] : done;
@@ -549,8 +619,8 @@ void multiply_group(const MatmulTask& task, std::size_t row, std::size_t first, 
 }
 
 // The first `rows` rows, which come in eights, and all tokens.
-template <typename Weights, typename Tokens>
-void multiply_groups(const MatmulTask& task, std::size_t rows) {
+template <typename Weights, typename Tokens, typename Task>
+void multiply_groups(const Task& task, std::size_t rows) {
     constexpr std::size_t kGroup = kGroupTiles * kTileTokens;
     for (std::size_t first = 0; first < task.tokens; first += kGroup) {
         const Tokens tokens = {task, task.tokens - first < kGroup ? task.tokens : first + kGroup};
@@ -560,37 +630,62 @@ void multiply_groups(const MatmulTask& task, std::size_t rows) {
     }
 }
 
-template <typename Weights, void (*kFewTokens)(const MatmulTask&)>
-void matmul_float(const MatmulTask& task) {
+template <typename Weights, typename Task, void (*kFewTokens)(const Task&)>
+void matmul_float(const Task& task) {
     if (task.tokens < 9 || task.columns < kLaneCount) return kFewTokens(task);
     const std::size_t rows = task.rows / kTileRows * kTileRows;
-    multiply_groups<Weights, TokenRows>(task, rows);
-    if (rows == task.rows) return;
-    MatmulTask rest = task;
-    rest.weights += rows * task.weight_row_bytes;
-    rest.rows -= rows;
-    rest.out += rows;
-    kFewTokens(rest);
+    multiply_groups<Weights, TokenRows<Task>>(task, rows);
+    if (rows < task.rows) kFewTokens(rows_from(task, rows));
 }
 
-template <typename Weights>
-void matmul_float_tiles(const MatmulTask& task) {
-    multiply_groups<Weights, TokenTiles>(task, task.rows);
+template <typename Weights, typename Task>
+void matmul_float_tiles(const Task& task) {
+    multiply_groups<Weights, TokenTiles<Task>>(task, task.rows);
+}
+
+template <typename Element>
+void pack_float_panel(const PackTask& task) {
+    constexpr std::size_t kBytes = kLaneCount * sizeof(Element);
+    std::byte* out = task.out;
+    for (std::size_t k = 0; k < task.columns; k += kLaneCount) {
+        for (std::size_t r = 0; r < kFloatPanelRows; ++r, out += kBytes) {
+            if (r < task.rows) {
+                __builtin_memcpy(out, task.weights + r * task.weight_row_bytes + k * sizeof(Element), kBytes);
+            } else {
+                __builtin_memset(out, 0, kBytes);
+            }
+        }
+    }
+}
+
+// Halves, of either kind: they come so fast that four sequences of them are too many. Floats stay rows.
+template <typename Weights, void (*kFewTokens)(const PanelTask&)>
+void install_float_panels(Kernels& table, DType type) {
+    using Element = typename Weights::Element;
+    const auto index = static_cast<std::size_t>(type);
+    table.panels[index] = {.rows = kFloatPanelRows,
+                           .block_columns = kLaneCount,
+                           .block_bytes = kFloatPanelRows * kLaneCount * sizeof(Element),
+                           .pack = pack_float_panel<Element>,
+                           .matmul = matmul_float<Weights, PanelTask, kFewTokens>};
+    table.float_tiles.panels_matmul[index] = matmul_float_tiles<Weights, PanelTask>;
 }
 
 inline void install_float_matmul(Kernels& table) {
     constexpr auto kFloat = static_cast<std::size_t>(DType::F32);
     constexpr auto kHalf = static_cast<std::size_t>(DType::F16);
     constexpr auto kBrain = static_cast<std::size_t>(DType::BF16);
-    table.matmul[kFloat] = matmul_float<FloatWeights, few_tokens<FloatWeights>>;
-    table.matmul[kHalf] = matmul_float<HalfWeights, few_tokens_half>;
-    table.matmul[kBrain] = matmul_float<BrainWeights, few_tokens<BrainWeights>>;
+    table.matmul[kFloat] = matmul_float<FloatWeights, MatmulTask, few_tokens<FloatWeights>>;
+    table.matmul[kHalf] = matmul_float<HalfWeights, MatmulTask, few_tokens_half>;
+    table.matmul[kBrain] = matmul_float<BrainWeights, MatmulTask, few_tokens<BrainWeights>>;
     static_assert(kTileRows == FloatTileKernels::kRowMultiple && kLaneCount == FloatTileKernels::kColumnMultiple);
     table.float_tiles.tile_tokens = kTileTokens;
     table.float_tiles.tile = tile_floats;
-    table.float_tiles.matmul[kFloat] = matmul_float_tiles<FloatWeights>;
-    table.float_tiles.matmul[kHalf] = matmul_float_tiles<HalfWeights>;
-    table.float_tiles.matmul[kBrain] = matmul_float_tiles<BrainWeights>;
+    table.float_tiles.matmul[kFloat] = matmul_float_tiles<FloatWeights, MatmulTask>;
+    table.float_tiles.matmul[kHalf] = matmul_float_tiles<HalfWeights, MatmulTask>;
+    table.float_tiles.matmul[kBrain] = matmul_float_tiles<BrainWeights, MatmulTask>;
+    install_float_panels<HalfWeights, few_tokens_half>(table, DType::F16);
+    install_float_panels<BrainWeights, few_tokens<BrainWeights>>(table, DType::BF16);
 }
 
 }  // namespace

@@ -19,6 +19,11 @@ bool is_quantised(const TensorView& weight) {
     return traits(weight.type).activation != ActivationFormat::F32;
 }
 
+// Of floats only what fills its blocks: an added zero could turn a sum of -0 into +0.
+bool can_be_packed(const TensorView& weight, const PanelKernels& panels) {
+    return panels.rows != 0 && (is_quantised(weight) || weight.shape.columns() % panels.block_columns == 0);
+}
+
 // The matrices of every step whose quantised weights can all be packed: they share their activations, in tiles or not.
 std::vector<PackJob> collect_jobs(const Plan& plan, const Kernels& kernels) {
     const Arena& arena = plan.graph().arena();
@@ -27,7 +32,7 @@ std::vector<PackJob> collect_jobs(const Plan& plan, const Kernels& kernels) {
         const std::span<const Node> matmuls = plan.matmuls_of(step);
         const bool all = std::ranges::all_of(matmuls, [&](const Node& node) {
             const TensorView& weight = arena.constant(node.constant);
-            return !is_quantised(weight) || panels_of(kernels, weight).rows != 0;
+            return !is_quantised(weight) || can_be_packed(weight, panels_of(kernels, weight));
         });
         if (!all) continue;
         for (const Node& node : matmuls) {
@@ -35,7 +40,7 @@ std::vector<PackJob> collect_jobs(const Plan& plan, const Kernels& kernels) {
             const PanelKernels& panels = panels_of(kernels, weight);
             const bool known =
                 std::ranges::any_of(jobs, [&](const PackJob& job) { return job.constant == node.constant; });
-            if (panels.rows == 0 || known) continue;
+            if (!can_be_packed(weight, panels) || known) continue;
             jobs.push_back({.constant = node.constant,
                             .weight = weight,
                             .kernels = &panels,

@@ -44,7 +44,8 @@ public:
         for (const Node& node : plan_.matmuls_of(step_)) {
             const PackedMatrix* packed = packed_.find(node.constant);
             out_.matmuls.push_back({&node, plan_.graph().arena().constant(node.constant), packed});
-            if (packed != nullptr && kernels_.tile_tokens > 1) out_.arrangement = Arrangement::Tiles;
+            const bool quantised = traits(out_.matmuls.back().weight.type).activation != ActivationFormat::F32;
+            if (packed != nullptr && quantised && kernels_.tile_tokens > 1) out_.arrangement = Arrangement::Tiles;
         }
         if (std::ranges::all_of(out_.matmuls, [&](const CpuMatmul& matmul) { return can_have_float_tiles(matmul); })) {
             out_.arrangement = Arrangement::FloatTiles;
@@ -62,9 +63,10 @@ private:
     bool can_have_float_tiles(const CpuMatmul& matmul) const {
         const FloatTileKernels& tiles = kernels_.float_tiles;
         const TensorView& weight = matmul.weight;
-        return tiles.tile_tokens > 0 && matmul.packed == nullptr &&
-               tiles.matmul[static_cast<std::size_t>(weight.type)] != nullptr &&
-               weight.shape.rows() % FloatTileKernels::kRowMultiple == 0 &&
+        const auto type = static_cast<std::size_t>(weight.type);
+        const bool has_kernel =
+            matmul.packed != nullptr ? tiles.panels_matmul[type] != nullptr : tiles.matmul[type] != nullptr;
+        return tiles.tile_tokens > 0 && has_kernel && weight.shape.rows() % FloatTileKernels::kRowMultiple == 0 &&
                weight.shape.columns() % FloatTileKernels::kColumnMultiple == 0 &&
                matmul.node->input == out_.matmuls.front().node->input;
     }
@@ -112,6 +114,9 @@ private:
                 const CpuMatmul& matmul = out_.matmuls[segment.first_matmul + m];
                 const std::size_t rows = matmul.packed != nullptr ? matmul.packed->panel_rows : kUnpackedAlignment;
                 segment.alignment = std::lcm(segment.alignment, rows);
+                if (out_.arrangement == Arrangement::FloatTiles) {
+                    segment.alignment = std::lcm(segment.alignment, FloatTileKernels::kRowMultiple);
+                }
                 note_value(matmul.node->output, s);
             }
         }

@@ -493,16 +493,30 @@ void CpuReplay::multiply(const CpuMatmul& matmul, const Operand& input, const Op
 void CpuReplay::multiply_float_tiles(const CpuMatmul& matmul, const Operand& output, const Rectangle& rectangle) {
     const std::size_t columns = matmul.weight.shape.columns();
     const std::size_t row_bytes = columns * sizeof(float);
-    kernels_->float_tiles.matmul[static_cast<std::size_t>(matmul.weight.type)](
-        {.weights = matmul.weight.row(rectangle.rows.first),
-         .weight_row_bytes = matmul.weight.row_bytes(),
-         .rows = rectangle.rows.count,
-         .columns = columns,
-         .activations = float_tiles_.data() + rectangle.first_token * row_bytes,
-         .activation_row_bytes = row_bytes,
-         .tokens = rectangle.tokens,
-         .out = output.row(rectangle.first_token) + rectangle.rows.first,
-         .out_stride = output.row_bytes / sizeof(float)});
+    const std::size_t type = static_cast<std::size_t>(matmul.weight.type);
+    if (matmul.packed != nullptr) {
+        const PackedMatrix& packed = *matmul.packed;
+        kernels_->float_tiles.panels_matmul[type](
+            {.panels = packed.panels + rectangle.rows.first / packed.panel_rows * packed.panel_bytes,
+             .panel_bytes = packed.panel_bytes,
+             .rows = rectangle.rows.count,
+             .columns = columns,
+             .activations = float_tiles_.data() + rectangle.first_token * row_bytes,
+             .activation_row_bytes = row_bytes,
+             .tokens = rectangle.tokens,
+             .out = output.row(rectangle.first_token) + rectangle.rows.first,
+             .out_stride = output.row_bytes / sizeof(float)});
+        return;
+    }
+    kernels_->float_tiles.matmul[type]({.weights = matmul.weight.row(rectangle.rows.first),
+                                        .weight_row_bytes = matmul.weight.row_bytes(),
+                                        .rows = rectangle.rows.count,
+                                        .columns = columns,
+                                        .activations = float_tiles_.data() + rectangle.first_token * row_bytes,
+                                        .activation_row_bytes = row_bytes,
+                                        .tokens = rectangle.tokens,
+                                        .out = output.row(rectangle.first_token) + rectangle.rows.first,
+                                        .out_stride = output.row_bytes / sizeof(float)});
 }
 
 void CpuReplay::multiply_fast(const CpuMatmul& matmul, const Operand& input, const Operand& output,

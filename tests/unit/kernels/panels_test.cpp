@@ -10,11 +10,11 @@ const PanelKernels& panels_of(const Kernels& kernels, DType type) {
     return kernels.panels[static_cast<std::size_t>(type)];
 }
 
-// Rows as they are for one token, in tiles for more.
+// One token, and any number of them for float weights, as rows; more tokens for quantised ones in tiles.
 std::vector<std::byte> arranged(const Kernels& kernels, DType type, const std::vector<std::byte>& rows,
                                 std::size_t columns, std::size_t tokens) {
-    if (tokens == 1 || kernels.tile_tokens == 1) return rows;
     const ActivationFormat format = traits(type).activation;
+    if (tokens == 1 || kernels.tile_tokens == 1 || format == ActivationFormat::F32) return rows;
     const std::size_t bytes = activation_row_bytes(format, columns);
     const auto tile = format == ActivationFormat::Q8x32 ? kernels.tile_q8x32 : kernels.tile_q8x256;
     const std::size_t tiles = (tokens + kernels.tile_tokens - 1) / kernels.tile_tokens;
@@ -61,12 +61,65 @@ TEST(Panels, EveryLevelGivesTheBitsOfTheReferenceAtOddSizes) {
 
 TEST(Panels, LongRowsAndManyTokensCrossEveryInnerBorder) {
     for (const DType type : kAllTypes) {
-        if (traits(type).activation == ActivationFormat::F32) continue;
         for (const std::size_t columns : {std::size_t{4096} + 256, std::size_t{9472}}) {
             for (const std::size_t tokens : {1u, 4u, 70u}) {
                 expect_equal({type, 24, columns}, random_values(tokens * columns, 3), tokens);
                 if (HasFatalFailure()) return;
             }
+        }
+    }
+}
+
+TEST(Panels, FloatTilesGiveTheBitsOfRows) {
+    for (const DType type : {DType::F16, DType::BF16}) {
+        for (const std::size_t columns : {16u, 48u, 1024u, 1040u, 2064u}) {
+            for (const std::size_t tokens : {1u, 2u, 3u, 4u, 20u, 270u}) {
+                const PanelCase c{type, 24, columns};
+                const std::vector<std::byte> weights = c.weights();
+                const std::vector<float> x = random_values(tokens * columns, 3);
+                const std::vector<std::byte> rows = make_activations(reference(), type, x, columns);
+                const std::size_t row_bytes = columns * sizeof(float);
+                std::vector<float> expected(c.rows * tokens);
+                run_matmul(reference(), type, matmul_task(type, weights, c.rows, columns, rows, tokens, expected));
+                for (const Kernels& kernels : supported_kernels()) {
+                    const FloatTileKernels& floats = kernels.float_tiles;
+                    const auto matmul = floats.panels_matmul[static_cast<std::size_t>(type)];
+                    if (matmul == nullptr) continue;
+                    std::vector<std::byte> tiles((tokens + floats.tile_tokens) * row_bytes, std::byte{0xff});
+                    for (std::size_t t = 0; t < tokens; t += floats.tile_tokens) {
+                        floats.tile({.rows = rows.data() + t * row_bytes,
+                                     .row_bytes = row_bytes,
+                                     .tokens = std::min(floats.tile_tokens, tokens - t),
+                                     .columns = columns,
+                                     .out = tiles.data() + t * row_bytes});
+                    }
+                    expect_panel_product(kernels, matmul, c, weights, {tiles, row_bytes}, expected);
+                    if (HasFatalFailure()) return;
+                }
+            }
+        }
+    }
+}
+
+// As with rows: one -0 among sums that underflow shows the sign of a zero weight.
+TEST(Panels, TheSignOfAZeroHalfIsKeptWhereASumUnderflows) {
+    const PanelCase c{DType::F16, 8, 32};
+    std::vector<std::byte> weights(c.rows * c.columns * 2);
+    for (std::size_t i = 0; i < c.rows * c.columns; ++i) {
+        std::uint16_t half = i % c.columns < 16 ? 0x8001 : 0x0000;
+        if (i / c.columns % 2 == 1 && i % c.columns >= 16) half = 0x8000;
+        std::memcpy(weights.data() + 2 * i, &half, 2);
+    }
+    for (const std::size_t tokens : {1u, 2u, 6u, 12u}) {
+        const std::vector<float> x(tokens * c.columns, 0x1p-130f);
+        const std::vector<std::byte> rows = make_activations(reference(), c.type, x, c.columns);
+        std::vector<float> expected(c.rows * tokens);
+        for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = i % 2 == 1 ? -0.0f : 0.0f;
+        for (const Kernels& kernels : supported_kernels()) {
+            const PanelKernels& panels = panels_of(kernels, c.type);
+            if (panels.rows == 0) continue;
+            expect_panel_product(kernels, panels.matmul, c, weights, {rows, c.columns * sizeof(float)}, expected);
+            if (HasFatalFailure()) return;
         }
     }
 }
