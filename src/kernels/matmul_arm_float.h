@@ -329,15 +329,23 @@ bool zeros_need_no_sign(const Task& task) {
     constexpr std::uint32_t kLeast = (127u - 102u) << 23;
     for (std::size_t token = 0; token < task.tokens; ++token) {
         const float* x = token_row(task, token);
-        uint32x4_t least = vdupq_n_u32(0xffffffffu);  // of the magnitudes less one: 0 becomes the largest of all
-        const auto meet = [&least](float32x4_t values) {
+        // Of the magnitudes less one: 0 becomes the largest of all. Four, or each would wait for the one before.
+        const uint32x4_t most = vdupq_n_u32(0xffffffffu);
+        uint32x4_t least[4] = {most, most, most, most};
+        const auto meet = [](uint32x4_t& so_far, float32x4_t values) {
             const uint32x4_t magnitudes = vreinterpretq_u32_f32(vabsq_f32(values));
-            least = vminq_u32(least, vsubq_u32(magnitudes, vdupq_n_u32(1)));
+            so_far = vminq_u32(so_far, vsubq_u32(magnitudes, vdupq_n_u32(1)));
         };
         std::size_t k = 0;
-        for (; k + 4 <= task.columns; k += 4) meet(vld1q_f32(x + k));
-        for (; k < task.columns; ++k) meet(vdupq_n_f32(x[k]));
-        if (vminvq_u32(least) < kLeast - 1) return false;
+        for (; k + kLaneCount <= task.columns; k += kLaneCount) {
+            meet(least[0], vld1q_f32(x + k));
+            meet(least[1], vld1q_f32(x + k + 4));
+            meet(least[2], vld1q_f32(x + k + 8));
+            meet(least[3], vld1q_f32(x + k + 12));
+        }
+        for (; k < task.columns; ++k) meet(least[0], vdupq_n_f32(x[k]));
+        const uint32x4_t all = vminq_u32(vminq_u32(least[0], least[1]), vminq_u32(least[2], least[3]));
+        if (vminvq_u32(all) < kLeast - 1) return false;
     }
     return true;
 }
