@@ -346,6 +346,7 @@ namespace {
 // Adds the products of eight rows and a tile of four tokens, `blocks` blocks of at least one, to sums by token pair and
 // row pair. Registers: v0-v3 integer sums of the first token pair, v4-v7 of the second, v16-v23 weights, v24-v27 low
 // nibbles and then scales, v28 and v29 activations, v31 the mask of high nibbles.
+template <int kHint>
 [[gnu::always_inline]] inline void add_tile_q4_0(const std::byte* w, const std::byte* x, std::size_t blocks,
                                                  float32x4_t (&acc)[2][4]) {
     __asm__ volatile(
@@ -360,16 +361,16 @@ namespace {
         "shl v25.16b, v17.16b, #4\n"
         "shl v27.16b, v19.16b, #4\n"
         "movi v0.4s, #0\n"
-        "prfm pldl3keep, [%[w], #%c[ahead]]\n"
+        "prfm #%c[hint], [%[w], #%c[ahead]]\n"
         "movi v5.4s, #0\n"
         "movi v7.4s, #0\n"
         "ldp q28, q29, [%[x]]\n"
         "movi v6.4s, #0\n"
         "movi v2.4s, #0\n"
         "shl v26.16b, v18.16b, #4\n"
-        "prfm pldl3keep, [%[w], #%c[ahead]+64]\n"
+        "prfm #%c[hint], [%[w], #%c[ahead]+64]\n"
         "and v16.16b, v16.16b, v31.16b\n"
-        "prfm pldl3keep, [%[w], #%c[ahead]+128]\n"
+        "prfm #%c[hint], [%[w], #%c[ahead]+128]\n"
         "and v17.16b, v17.16b, v31.16b\n"
         "ldp q22, q23, [%[w], #112]\n"
         "smmla v4.4s, v24.16b, v29.16b\n"
@@ -457,7 +458,7 @@ namespace {
         : [w] "+r"(w), [x] "+r"(x), [blocks] "+r"(blocks), [a0] "+w"(acc[0][0]), [a1] "+w"(acc[0][1]),
           [a2] "+w"(acc[0][2]), [a3] "+w"(acc[0][3]), [b0] "+w"(acc[1][0]), [b1] "+w"(acc[1][1]), [b2] "+w"(acc[1][2]),
           [b3] "+w"(acc[1][3])
-        : [ahead] "i"(kAheadBytes)
+        : [ahead] "i"(kAheadBytes), [hint] "i"(kHint)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v31");
 }

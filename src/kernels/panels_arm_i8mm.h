@@ -389,7 +389,7 @@ void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     const Tiles x = {task.activations + token * task.activation_row_bytes, kTileTokens * task.activation_row_bytes};
     TileSums<kPairs> acc = {};
     if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == kTilePairs) {
-        if (task.columns > 0) add_tile_q4_0(panel, x.first, task.columns / kBlock32, acc.at);
+        if (task.columns > 0) add_tile_q4_0<kIntoThirdCache>(panel, x.first, task.columns / kBlock32, acc.at);
     } else if constexpr (Panel::kColumns == kBlock32) {
         const std::size_t blocks = task.columns / kBlock32;
         std::size_t done = 0;
@@ -439,6 +439,7 @@ void one_token(const PanelTask& task) {
 }
 
 // Seven or eight tokens in turns of some columns each, so that memory goes on working while the second four are served.
+// The core, interrupted so often, does not bring what comes next nearer by itself.
 inline void two_tiles_q4_0(const PanelTask& task, std::size_t row) {
     constexpr std::size_t kTurn = 16;  // blocks
     const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
@@ -448,7 +449,7 @@ inline void two_tiles_q4_0(const PanelTask& task, std::size_t row) {
         const std::size_t count = blocks - b < kTurn ? blocks - b : kTurn;
         for (std::size_t i = 0; i < 2; ++i) {
             const std::byte* x = task.activations + i * kTileTokens * task.activation_row_bytes + b * kTile32Bytes;
-            add_tile_q4_0(panel + b * PanelQ4_0::kBlockBytes, x, count, acc[i].at);
+            add_tile_q4_0<kIntoSecondCache>(panel + b * PanelQ4_0::kBlockBytes, x, count, acc[i].at);
         }
     }
     for (std::size_t token = 0; token < task.tokens; token += 2) {
