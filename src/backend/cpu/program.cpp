@@ -173,18 +173,22 @@ private:
     std::vector<std::size_t> segment_of_;  // by ephemeral index
 };
 
-// Whether the step makes the value by itself, a piece at a time that no border of a quantised block cuts.
-bool makes_in_pieces(const CpuStep& step, const Node& quantize, const Arena& arena) {
+// Whether the step makes the value by itself, a piece at a time that no border of a quantised block cuts. Marks the
+// segment that does.
+bool makes_in_pieces(CpuStep& step, const Node& quantize, const Arena& arena) {
     if (step.rows != quantize.rows) return false;
     if (step.kind == StepKind::Attend) {
         const AttentionShape& shape = step.nodes.front().attention;
         const std::size_t piece = shape.heads / shape.kv_heads * shape.head_dim;
         return step.nodes.front().output == quantize.input && piece % activation_block(quantize.format) == 0;
     }
-    return std::ranges::any_of(step.segments, [&](const Segment& segment) {
+    const auto maker = std::ranges::find_if(step.segments, [&](const Segment& segment) {
         return segment.rows == arena.ephemeral(quantize.input).columns && !segment.epilogue.empty() &&
                segment.epilogue.back().node->output == quantize.input;
     });
+    if (maker == step.segments.end()) return false;
+    maker->makes_next = true;
+    return true;
 }
 
 void find_what_is_handed_on(CpuProgram& program, const Kernels& kernels) {

@@ -26,6 +26,7 @@ struct Segment {
     std::size_t rows = 0;
     std::size_t alignment = 1;  // rows of a cut are a multiple of this: panels, heads, chunks of logits
     std::vector<EpilogueNode> epilogue = {};
+    bool makes_next = false;  // what the step's quantizes_next reads
 };
 
 struct CpuMatmul {

@@ -456,7 +456,7 @@ void CpuReplay::run_rectangle(const Phase& phase, const StepInputs& inputs, cons
             run_operation(context, *epilogue.node, values, rectangle.first_token + t, rectangle.rows, epilogue.part);
         }
     }
-    hand_on(phase, rectangle.rows, rectangle.first_token, rectangle.tokens, worker);
+    if (segment.makes_next) hand_on(phase, rectangle.rows, rectangle.first_token, rectangle.tokens, worker);
 }
 
 void CpuReplay::multiply(const CpuMatmul& matmul, const Operand& input, const Operand& output,

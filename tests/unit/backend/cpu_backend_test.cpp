@@ -17,6 +17,7 @@ namespace {
 struct TinyShape {
     DType after_attention = DType::F16;
     std::size_t hidden = 96;
+    std::size_t beside = 0;  // rows of another matrix over the input of the gate; 0: there is none
 };
 class TinyModel {
 public:
@@ -38,8 +39,11 @@ public:
         x = graph.add(x, graph.matmul(mixed, random_weight(tiny.after_attention, 64, kDim)));
         const Handle gate = graph.matmul(x, random_weight(DType::Q5_0, kDim, tiny.hidden));
         const Handle up = graph.matmul(x, random_weight(DType::Q4_K, kDim, tiny.hidden));
+        const Handle beside =
+            tiny.beside == 0 ? Handle{} : graph.matmul(x, random_weight(DType::Q4_0, kDim, tiny.beside));
         const Handle gated = graph.gate(Activation::GeluTanh, gate, up);
         x = graph.add(x, graph.matmul(gated, random_weight(DType::Q8_0, tiny.hidden, kDim)));
+        if (beside) x = graph.add(x, graph.matmul(beside, random_weight(DType::Q8_0, tiny.beside, kDim)));
         graph.set_logits(graph.matmul(graph.wanted_rows(x), random_weight(DType::BF16, kDim, kVocabulary)));
         plan = Plan::compile(graph, {512, 8}).value();
         pool.resize(8 * layout.block_bytes());
@@ -152,7 +156,7 @@ TEST(CpuBackend, ReplayOfPromptsEqualsEager) {
 
 // With few rows a step quantises what it makes for the next one, piece by piece.
 TEST(CpuBackend, WhatIsQuantisedForTheNextStepIsTheSameInPieces) {
-    TinyModel model({.after_attention = DType::Q4_0, .hidden = 320});
+    TinyModel model({.after_attention = DType::Q4_0, .hidden = 320, .beside = 640});
     for (const std::uint32_t rows : {1u, 2u, 3u, 4u, 5u, 8u, 15u, 16u, 17u}) {
         model.give_rows(rows);
         ThreadPool one(1);
