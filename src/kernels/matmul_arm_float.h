@@ -281,8 +281,7 @@ void few_rows(const Task& task, std::size_t row) {
     if (token < task.tokens) few_tile<Weights, kRows, 1>(task, row, token, ahead);
 }
 
-// One token and whole panels, a single walk through all of them; the columns fill their sixteens. What lies ahead is
-// asked for in the third cache only: from there the core fetches one sequence by itself, and a twentieth more comes.
+// One token and whole panels, a single walk through all of them; the columns fill their sixteens.
 template <typename Weights>
 void walk_panels(const PanelTask& task, std::size_t panels) {
     constexpr std::size_t kStep = kFloatPanelRows * kLaneCount;
@@ -291,8 +290,7 @@ void walk_panels(const PanelTask& task, std::size_t panels) {
         const auto* w = reinterpret_cast<const typename Weights::Element*>(task.panels + panel * task.panel_bytes);
         Lanes16 lanes[kFloatPanelRows] = {};
         for (std::size_t k = 0; k < task.columns; k += kLaneCount, w += kStep) {
-            const auto* ahead = reinterpret_cast<const std::byte*>(w) + kAheadBytes;
-            for (std::size_t i = 0; i < kStep * sizeof(*w); i += kLineBytes) __builtin_prefetch(ahead + i, 0, 1);
+            fetch_ahead<kStep * sizeof(*w)>(reinterpret_cast<const std::byte*>(w));
             add_rows<Weights, 1>(lanes, {w, w + kLaneCount, w + 2 * kLaneCount, w + 3 * kLaneCount}, x, k, 0,
                                  std::make_index_sequence<kFloatPanelRows>());
         }

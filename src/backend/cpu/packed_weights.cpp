@@ -15,10 +15,6 @@ const PanelKernels& panels_of(const Kernels& kernels, const TensorView& weight) 
     return kernels.panels[static_cast<std::size_t>(weight.type)];
 }
 
-bool is_quantised(const TensorView& weight) {
-    return traits(weight.type).activation != ActivationFormat::F32;
-}
-
 // Of floats only what fills its blocks: an added zero could turn a sum of -0 into +0.
 bool can_be_packed(const TensorView& weight, const PanelKernels& panels) {
     return panels.rows != 0 && (is_quantised(weight) || weight.shape.columns() % panels.block_columns == 0);
@@ -91,6 +87,10 @@ void pack_all(std::span<PackJob> jobs, std::byte* base, ThreadPool& pool, const 
 }
 
 }  // namespace
+
+bool is_quantised(const TensorView& weight) {
+    return traits(weight.type).activation != ActivationFormat::F32;
+}
 
 const PackedMatrix* PackedWeights::find(Handle constant) const {
     if (constant.index >= matrices_.size() || matrices_[constant.index].panels == nullptr) return nullptr;

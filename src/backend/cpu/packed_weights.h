@@ -24,6 +24,8 @@ enum class Prefill : std::uint8_t { Exact, Fast };
 
 struct PackJob;
 
+bool is_quantised(const TensorView& weight);  // its matmuls read quantised activations
+
 struct PackedMatrix {
     const std::byte* panels = nullptr;
     std::size_t panel_bytes = 0;

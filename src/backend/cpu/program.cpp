@@ -44,8 +44,8 @@ public:
         for (const Node& node : plan_.matmuls_of(step_)) {
             const PackedMatrix* packed = packed_.find(node.constant);
             out_.matmuls.push_back({&node, plan_.graph().arena().constant(node.constant), packed});
-            const bool quantised = traits(out_.matmuls.back().weight.type).activation != ActivationFormat::F32;
-            if (packed != nullptr && quantised && kernels_.tile_tokens > 1) out_.arrangement = Arrangement::Tiles;
+            const bool tiles = packed != nullptr && is_quantised(out_.matmuls.back().weight);
+            if (tiles && kernels_.tile_tokens > 1) out_.arrangement = Arrangement::Tiles;
         }
         if (std::ranges::all_of(out_.matmuls, [&](const CpuMatmul& matmul) { return can_have_float_tiles(matmul); })) {
             out_.arrangement = Arrangement::FloatTiles;

@@ -459,81 +459,62 @@ void CpuReplay::run_rectangle(const Phase& phase, const StepInputs& inputs, cons
     if (segment.makes_next) hand_on(phase, rectangle.rows, rectangle.first_token, rectangle.tokens, worker);
 }
 
+// A rectangle of a matmul over rows of the file, and over panels. `activations`: of its first token.
+MatmulTask CpuReplay::row_task(const CpuMatmul& matmul, const Activations& activations, const Operand& output,
+                               const Rectangle& rectangle) {
+    return {.weights = matmul.weight.row(rectangle.rows.first),
+            .weight_row_bytes = matmul.weight.row_bytes(),
+            .rows = rectangle.rows.count,
+            .columns = matmul.weight.shape.columns(),
+            .activations = activations.data,
+            .activation_row_bytes = activations.row_bytes,
+            .tokens = rectangle.tokens,
+            .out = output.row(rectangle.first_token) + rectangle.rows.first,
+            .out_stride = output.row_bytes / sizeof(float)};
+}
+
+PanelTask CpuReplay::panel_task(const CpuMatmul& matmul, const Activations& activations, const Operand& output,
+                                const Rectangle& rectangle) {
+    const PackedMatrix& packed = *matmul.packed;
+    return {.panels = packed.panels + rectangle.rows.first / packed.panel_rows * packed.panel_bytes,
+            .panel_bytes = packed.panel_bytes,
+            .rows = rectangle.rows.count,
+            .columns = matmul.weight.shape.columns(),
+            .activations = activations.data,
+            .activation_row_bytes = activations.row_bytes,
+            .tokens = rectangle.tokens,
+            .out = output.row(rectangle.first_token) + rectangle.rows.first,
+            .out_stride = output.row_bytes / sizeof(float)};
+}
+
 void CpuReplay::multiply(const CpuMatmul& matmul, const Operand& input, const Operand& output,
                          const Rectangle& rectangle) {
-    const std::byte* activations = input.data + rectangle.first_token * input.row_bytes;
-    float* out = output.row(rectangle.first_token) + rectangle.rows.first;
-    const std::size_t out_stride = output.row_bytes / sizeof(float);
+    const Activations activations = {input.data + rectangle.first_token * input.row_bytes, input.row_bytes};
     const std::size_t type = static_cast<std::size_t>(matmul.weight.type);
-    if (matmul.packed == nullptr) {
-        kernels_->matmul[type]({.weights = matmul.weight.row(rectangle.rows.first),
-                                .weight_row_bytes = matmul.weight.row_bytes(),
-                                .rows = rectangle.rows.count,
-                                .columns = matmul.weight.shape.columns(),
-                                .activations = activations,
-                                .activation_row_bytes = input.row_bytes,
-                                .tokens = rectangle.tokens,
-                                .out = out,
-                                .out_stride = out_stride});
-        return;
+    if (matmul.packed != nullptr) {
+        kernels_->panels[type].matmul(panel_task(matmul, activations, output, rectangle));
+    } else {
+        kernels_->matmul[type](row_task(matmul, activations, output, rectangle));
     }
-    const PackedMatrix& packed = *matmul.packed;
-    kernels_->panels[type].matmul(
-        {.panels = packed.panels + rectangle.rows.first / packed.panel_rows * packed.panel_bytes,
-         .panel_bytes = packed.panel_bytes,
-         .rows = rectangle.rows.count,
-         .columns = matmul.weight.shape.columns(),
-         .activations = activations,
-         .activation_row_bytes = input.row_bytes,
-         .tokens = rectangle.tokens,
-         .out = out,
-         .out_stride = out_stride});
 }
 
 void CpuReplay::multiply_float_tiles(const CpuMatmul& matmul, const Operand& output, const Rectangle& rectangle) {
-    const std::size_t columns = matmul.weight.shape.columns();
-    const std::size_t row_bytes = columns * sizeof(float);
+    const std::size_t row_bytes = matmul.weight.shape.columns() * sizeof(float);
+    const Activations tiles = {float_tiles_.data() + rectangle.first_token * row_bytes, row_bytes};
     const std::size_t type = static_cast<std::size_t>(matmul.weight.type);
     if (matmul.packed != nullptr) {
-        const PackedMatrix& packed = *matmul.packed;
-        kernels_->float_tiles.panels_matmul[type](
-            {.panels = packed.panels + rectangle.rows.first / packed.panel_rows * packed.panel_bytes,
-             .panel_bytes = packed.panel_bytes,
-             .rows = rectangle.rows.count,
-             .columns = columns,
-             .activations = float_tiles_.data() + rectangle.first_token * row_bytes,
-             .activation_row_bytes = row_bytes,
-             .tokens = rectangle.tokens,
-             .out = output.row(rectangle.first_token) + rectangle.rows.first,
-             .out_stride = output.row_bytes / sizeof(float)});
-        return;
+        kernels_->float_tiles.panels_matmul[type](panel_task(matmul, tiles, output, rectangle));
+    } else {
+        kernels_->float_tiles.matmul[type](row_task(matmul, tiles, output, rectangle));
     }
-    kernels_->float_tiles.matmul[type]({.weights = matmul.weight.row(rectangle.rows.first),
-                                        .weight_row_bytes = matmul.weight.row_bytes(),
-                                        .rows = rectangle.rows.count,
-                                        .columns = columns,
-                                        .activations = float_tiles_.data() + rectangle.first_token * row_bytes,
-                                        .activation_row_bytes = row_bytes,
-                                        .tokens = rectangle.tokens,
-                                        .out = output.row(rectangle.first_token) + rectangle.rows.first,
-                                        .out_stride = output.row_bytes / sizeof(float)});
 }
 
 void CpuReplay::multiply_fast(const CpuMatmul& matmul, const Operand& input, const Operand& output,
                               const Rectangle& rectangle) {
-    const std::size_t columns = matmul.weight.shape.columns();
-    const std::size_t row_bytes = FastKernels::row_bytes(columns);
-    const PackedMatrix& packed = *matmul.packed;
+    const std::size_t row_bytes = FastKernels::row_bytes(matmul.weight.shape.columns());
+    const Activations tiles = {input.data + rectangle.first_token * row_bytes, row_bytes};
     kernels_->fast.panels_matmul[static_cast<std::size_t>(matmul.weight.type)](
-        {.panels = packed.panels + rectangle.rows.first / packed.panel_rows * packed.panel_bytes,
-         .panel_bytes = packed.panel_bytes,
-         .rows = rectangle.rows.count,
-         .columns = columns,
-         .activations = input.data + rectangle.first_token * row_bytes,
-         .activation_row_bytes = row_bytes,
-         .tokens = rectangle.tokens,
-         .out = output.row(rectangle.first_token) + rectangle.rows.first,
-         .out_stride = output.row_bytes / sizeof(float)});
+        panel_task(matmul, tiles, output, rectangle));
 }
 
 }  // namespace hearth

@@ -66,6 +66,12 @@ private:
         std::size_t tokens;
     };
 
+    // What a kernel reads of them: rows, or tiles of several.
+    struct Activations {
+        const std::byte* data;
+        std::size_t row_bytes;
+    };
+
     CpuReplay(CpuProgram program, const Kernels& kernels, CpuPools pools)
         : program_(std::move(program)),
           kernels_(&kernels),
@@ -91,6 +97,10 @@ private:
                  std::size_t worker) const;
     void run_matmuls(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker);
     void run_rectangle(const Phase& phase, const StepInputs& inputs, const Rectangle& rectangle, std::size_t worker);
+    static MatmulTask row_task(const CpuMatmul& matmul, const Activations& activations, const Operand& output,
+                               const Rectangle& rectangle);
+    static PanelTask panel_task(const CpuMatmul& matmul, const Activations& activations, const Operand& output,
+                                const Rectangle& rectangle);
     void multiply(const CpuMatmul& matmul, const Operand& input, const Operand& output, const Rectangle& rectangle);
     void multiply_float_tiles(const CpuMatmul& matmul, const Operand& output, const Rectangle& rectangle);
     void multiply_fast(const CpuMatmul& matmul, const Operand& input, const Operand& output,

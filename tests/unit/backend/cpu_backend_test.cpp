@@ -132,25 +132,29 @@ TEST(CpuBackend, ReplayEqualsEagerBitForBitOnEveryLevelAndThreadCount) {
     }
 }
 
+void expect_replay_equals_eager(TinyModel& model, const std::vector<std::size_t>& thread_counts) {
+    ThreadPool one(1);
+    CpuBackend reference = CpuBackend::create("reference", one).value();
+    const std::vector<float> expected = reference.execute_eagerly(model.graph, model.inputs()).value();
+    for (const Kernels& level : supported_kernels()) {
+        for (const std::size_t threads : thread_counts) {
+            ThreadPool pool(threads);
+            CpuBackend backend(level, pool);
+            ASSERT_TRUE(backend.prepare(model.plan).ok());
+            std::fill(model.pool.begin(), model.pool.end(), std::byte{0xff});
+            const std::vector<float> replayed = replay(model, backend);
+            ASSERT_EQ(replayed.size(), expected.size());
+            ASSERT_EQ(std::memcmp(replayed.data(), expected.data(), expected.size() * sizeof(float)), 0)
+                << level.level << " with " << threads << " threads and " << model.tokens.size() << " rows";
+        }
+    }
+}
+
 TEST(CpuBackend, ReplayOfPromptsEqualsEager) {
     TinyModel model;
     for (const std::uint32_t tokens : {9u, 20u, 256u}) {
         model.give_tokens_each(tokens);
-        ThreadPool one(1);
-        CpuBackend reference = CpuBackend::create("reference", one).value();
-        const std::vector<float> expected = reference.execute_eagerly(model.graph, model.inputs()).value();
-        for (const Kernels& level : supported_kernels()) {
-            for (const std::size_t threads : {1u, 3u}) {
-                ThreadPool pool(threads);
-                CpuBackend backend(level, pool);
-                ASSERT_TRUE(backend.prepare(model.plan).ok());
-                std::fill(model.pool.begin(), model.pool.end(), std::byte{0xff});
-                const std::vector<float> replayed = replay(model, backend);
-                ASSERT_EQ(replayed.size(), expected.size());
-                ASSERT_EQ(std::memcmp(replayed.data(), expected.data(), expected.size() * sizeof(float)), 0)
-                    << level.level << " with " << threads << " threads and " << 2 * tokens << " tokens";
-            }
-        }
+        ASSERT_NO_FATAL_FAILURE(expect_replay_equals_eager(model, {1, 3}));
     }
 }
 
@@ -159,21 +163,7 @@ TEST(CpuBackend, WhatIsQuantisedForTheNextStepIsTheSameInPieces) {
     TinyModel model({.after_attention = DType::Q4_0, .hidden = 320, .beside = 640});
     for (const std::uint32_t rows : {1u, 2u, 3u, 4u, 5u, 8u, 15u, 16u, 17u}) {
         model.give_rows(rows);
-        ThreadPool one(1);
-        CpuBackend reference = CpuBackend::create("reference", one).value();
-        const std::vector<float> expected = reference.execute_eagerly(model.graph, model.inputs()).value();
-        for (const Kernels& level : supported_kernels()) {
-            for (const std::size_t threads : {1u, 2u, 3u, 9u}) {
-                ThreadPool pool(threads);
-                CpuBackend backend(level, pool);
-                ASSERT_TRUE(backend.prepare(model.plan).ok());
-                std::fill(model.pool.begin(), model.pool.end(), std::byte{0xff});
-                const std::vector<float> replayed = replay(model, backend);
-                ASSERT_EQ(replayed.size(), expected.size());
-                ASSERT_EQ(std::memcmp(replayed.data(), expected.data(), expected.size() * sizeof(float)), 0)
-                    << level.level << " with " << threads << " threads and " << rows << " rows";
-            }
-        }
+        ASSERT_NO_FATAL_FAILURE(expect_replay_equals_eager(model, {1, 2, 3, 9}));
     }
 }
 
