@@ -12,8 +12,6 @@ namespace {
 
 inline constexpr std::size_t kAheadBytes = std::size_t{12} << 10;
 inline constexpr std::size_t kLineBytes = 64;
-inline constexpr int kIntoSecondCache = 2;  // as PRFM counts: PLDL2KEEP
-inline constexpr int kIntoThirdCache = 4;   // PLDL3KEEP
 
 // Past the end of the weights there may be others, or nothing; asking does no harm.
 template <std::size_t kBytes>

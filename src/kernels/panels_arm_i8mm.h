@@ -8,6 +8,7 @@
 #include "kernels/panels_arm_gemv.h"
 #include "kernels/panels_arm_gemv_q5_0.h"
 #include "kernels/panels_arm_q4_k.h"
+#include "kernels/panels_arm_q6_k.h"
 
 namespace hearth {
 
@@ -349,8 +350,20 @@ TileSums<kPairs> tile256(const std::byte* panel, Tiles x, std::size_t blocks) {
         for (std::size_t t = 0; t < kPairs; ++t) {
             for (std::size_t p = 0; p < 4; ++p) total[t][p] = vdupq_n_s32(0);
         }
-        if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == kTilePairs) {
+        if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == 1) {
+            add_units_q4_k(panel, x.first, total[0]);
+        } else if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == 2) {
             add_units_q4_k(panel, x.first, total);
+        } else if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == 4) {
+            add_units_q4_k<0>(panel, x.first, x.of_pair(2), total);
+            add_units_q4_k<1>(panel, x.first, x.of_pair(2), total);
+        } else if constexpr (std::is_same_v<Panel, PanelQ6_K> && kPairs == 1) {
+            add_units_q6_k(panel, x.first, total[0]);
+        } else if constexpr (std::is_same_v<Panel, PanelQ6_K> && kPairs == 2) {
+            add_units_q6_k(panel, x.first, total);
+        } else if constexpr (std::is_same_v<Panel, PanelQ6_K> && kPairs == 4) {
+            add_units_q6_k<0>(panel, x.first, x.of_pair(2), total);
+            add_units_q6_k<1>(panel, x.first, x.of_pair(2), total);
         } else {
             add_units<Panel, kPairs>(panel, x, total);
         }
@@ -383,13 +396,28 @@ inline void store_pair(const PanelTask& task, std::size_t row, std::size_t token
     store_rows8(out + task.out_stride, rows, {vuzp2q_f32(sums[0], sums[1]), vuzp2q_f32(sums[2], sums[3])});
 }
 
+// Eight tokens: four rows after the other four, in turns of some columns, so that memory goes on working while the
+// second four are served. The core, interrupted so often, does not bring what comes next nearer by itself.
+inline void add_tiles_q4_0(const std::byte* panel, Tiles x, std::size_t blocks, TileSums<4>& acc) {
+    constexpr std::size_t kTurn = 16;  // blocks
+    for (std::size_t b = 0; b < blocks; b += kTurn) {
+        const std::size_t count = blocks - b < kTurn ? blocks - b : kTurn;
+        const std::byte* w = panel + b * PanelQ4_0::kBlockBytes;
+        const std::size_t offset = b * kTile32Bytes;
+        add_half_tiles_q4_0<0>(w, x.first + offset, x.of_pair(2) + offset, count, acc.at);
+        add_half_tiles_q4_0<1>(w, x.first + offset, x.of_pair(2) + offset, count, acc.at);
+    }
+}
+
 template <typename Panel, std::size_t kPairs>
 void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
     const Tiles x = {task.activations + token * task.activation_row_bytes, kTileTokens * task.activation_row_bytes};
     TileSums<kPairs> acc = {};
-    if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == kTilePairs) {
-        if (task.columns > 0) add_tile_q4_0<kIntoThirdCache>(panel, x.first, task.columns / kBlock32, acc.at);
+    if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == 4) {
+        add_tiles_q4_0(panel, x, task.columns / kBlock32, acc);
+    } else if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == 2) {
+        if (task.columns > 0) add_tile_q4_0(panel, x.first, task.columns / kBlock32, acc.at);
     } else if constexpr (Panel::kColumns == kBlock32) {
         const std::size_t blocks = task.columns / kBlock32;
         std::size_t done = 0;
@@ -402,7 +430,9 @@ void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     } else {
         acc = tile256<Panel, kPairs>(panel, x, task.columns / kBlock256);
     }
-    for (std::size_t t = 0; t < kPairs; ++t) store_pair(task, row, token + 2 * t, acc.at[t]);
+    for (std::size_t t = 0; t < kPairs && token + 2 * t < task.tokens; ++t) {
+        store_pair(task, row, token + 2 * t, acc.at[t]);
+    }
 }
 
 // All blocks of a panel: in pairs where there is assembly for them, and what is left.
@@ -435,25 +465,6 @@ void one_token(const PanelTask& task) {
             acc = one_token256<Panel>(panel, x, task.columns / kBlock256);
         }
         store_rows8(task.out + row, task.rows - row, acc);
-    }
-}
-
-// Seven or eight tokens in turns of some columns each, so that memory goes on working while the second four are served.
-// The core, interrupted so often, does not bring what comes next nearer by itself.
-inline void two_tiles_q4_0(const PanelTask& task, std::size_t row) {
-    constexpr std::size_t kTurn = 16;  // blocks
-    const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
-    const std::size_t blocks = task.columns / kBlock32;
-    TileSums<kTilePairs> acc[2] = {};
-    for (std::size_t b = 0; b < blocks; b += kTurn) {
-        const std::size_t count = blocks - b < kTurn ? blocks - b : kTurn;
-        for (std::size_t i = 0; i < 2; ++i) {
-            const std::byte* x = task.activations + i * kTileTokens * task.activation_row_bytes + b * kTile32Bytes;
-            add_tile_q4_0<kIntoSecondCache>(panel + b * PanelQ4_0::kBlockBytes, x, count, acc[i].at);
-        }
-    }
-    for (std::size_t token = 0; token < task.tokens; token += 2) {
-        store_pair(task, row, token, acc[token / kTileTokens].at[token % kTileTokens / 2]);
     }
 }
 

@@ -17,26 +17,19 @@ namespace {
 // Up to so many tokens it is better to unpack weights in registers than to unpack them to memory.
 inline constexpr std::size_t kFewTokens = 2 * kTileTokens;
 
-// With more than one tile: whether each unpacks the weights for itself. Where that costs little, the sums of one tile
-// at a time are the better use of the registers.
+// Types with two tokens, four and (not Q4_1) eight so fast that six are better served by tiles of four and two.
 template <typename Panel>
-inline constexpr bool kTileByTile = false;
-template <>
-inline constexpr bool kTileByTile<PanelQ4_0> = true;
-template <>
-inline constexpr bool kTileByTile<PanelQ4_1> = true;
-template <>
-inline constexpr bool kTileByTile<PanelQ4_K> = true;
+inline constexpr bool kTileByTile = std::is_same_v<Panel, PanelQ4_0> || std::is_same_v<Panel, PanelQ4_1> ||
+                                    std::is_same_v<Panel, PanelQ4_K> || std::is_same_v<Panel, PanelQ6_K>;
 
 template <typename Panel>
 void two_tiles(const PanelTask& task, std::size_t row) {
     const bool is_half = task.tokens <= kTileTokens + 2;  // the second tile
     if constexpr (!kTileByTile<Panel>) {
         if (is_half) return multiply_tile<Panel, 3>(task, row, 0);
-        return multiply_tile<Panel, 4>(task, row, 0);
     }
-    if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
-        if (!is_half) return two_tiles_q4_0(task, row);
+    if constexpr (!std::is_same_v<Panel, PanelQ4_1>) {
+        if (!is_half) return multiply_tile<Panel, 4>(task, row, 0);
     }
     multiply_tile<Panel, 2>(task, row, 0);
     if (is_half) return multiply_tile<Panel, 1>(task, row, kTileTokens);
