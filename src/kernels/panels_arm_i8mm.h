@@ -379,7 +379,7 @@ TileSums<kPairs> tile256(const std::byte* panel, Tiles x, std::size_t blocks) {
                     vfmaq_f32(acc.at[t][p], to_floats<Panel::Unit::kFraction>(total[t][p]), vmulq_f32(d.at[p], a));
                 if constexpr (Panel::kMinimum) {
                     const float32x4_t sums = vcvtq_f32_s32(minimum_quad<Panel>(panel, x.of_pair(t), p, t % kTilePairs));
-                    acc.at[t][p] = vfmaq_f32(acc.at[t][p], sums, vnegq_f32(vmulq_f32(dmin.at[p], a)));
+                    acc.at[t][p] = vfmsq_f32(acc.at[t][p], sums, vmulq_f32(dmin.at[p], a));
                 }
             }
         }

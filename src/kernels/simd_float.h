@@ -121,12 +121,22 @@ inline void rms_norm(const float* x, const float* weight, std::size_t n, float e
     for (; i < n; ++i) out[i] = (x[i] * inverse) * weight[i];
 }
 
+// Vectors whose long chains of operations are woven into each other: a core looks ahead over one or two of them.
+inline constexpr std::size_t kTogether = 4;
+
 // out[i] = operation(a[i], b[i]), the tail through padded copies: one element's result does not depend on its
 // neighbours.
 template <typename Operation>
 [[gnu::always_inline]] inline void for_each(const float* a, const float* b, std::size_t n, float* out,
                                             Operation operation) {
     std::size_t i = 0;
+    for (; i + kTogether * kWidth <= n; i += kTogether * kWidth) {
+        Vec results[kTogether];
+        for (std::size_t v = 0; v < kTogether; ++v) {
+            results[v] = operation(v_load(a + i + v * kWidth), v_load(b + i + v * kWidth));
+        }
+        for (std::size_t v = 0; v < kTogether; ++v) v_store(out + i + v * kWidth, results[v]);
+    }
     for (; i + kWidth <= n; i += kWidth) v_store(out + i, operation(v_load(a + i), v_load(b + i)));
     if (i == n) return;
     float first[kWidth] = {};
@@ -214,16 +224,29 @@ inline BlockScale block_scale(std::uint32_t largest) {
     return {scale, 1.0f / scale};
 }
 
+inline void quantize_block(const float* x, BlockScale scale, ActivationBlock32& out) {
+    out.scale = scale.scale;
+    if (scale.inverse == 0.0f) {
+        __builtin_memset(out.q, 0, kBlock32);
+        out.sum = 0;
+        return;
+    }
+    out.sum = quantize16(x, scale.inverse, out.q) + quantize16(x + 16, scale.inverse, out.q + 16);
+}
+
+// Some blocks at a time, step by step: each step waits for nothing but the one before, whose results are there by then.
 inline void quantize_q8x32(const float* x, std::size_t n, ActivationBlock32* out) {
-    for (std::size_t b = 0; b < n / kBlock32; ++b, x += kBlock32) {
-        const BlockScale scale = block_scale(largest_magnitude(x, kBlock32));
-        out[b].scale = scale.scale;
-        if (scale.inverse == 0.0f) {
-            __builtin_memset(out[b].q, 0, kBlock32);
-            out[b].sum = 0;
-            continue;
-        }
-        out[b].sum = quantize16(x, scale.inverse, out[b].q) + quantize16(x + 16, scale.inverse, out[b].q + 16);
+    constexpr std::size_t kGroup = 8;
+    std::uint32_t largest[kGroup];
+    BlockScale scales[kGroup];
+    for (std::size_t blocks = n / kBlock32; blocks > 0;) {
+        const std::size_t count = blocks < kGroup ? blocks : kGroup;
+        for (std::size_t b = 0; b < count; ++b) largest[b] = largest_magnitude(x + b * kBlock32, kBlock32);
+        for (std::size_t b = 0; b < count; ++b) scales[b] = block_scale(largest[b]);
+        for (std::size_t b = 0; b < count; ++b) quantize_block(x + b * kBlock32, scales[b], out[b]);
+        x += count * kBlock32;
+        out += count;
+        blocks -= count;
     }
 }
 
