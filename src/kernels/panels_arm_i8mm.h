@@ -318,9 +318,12 @@ template <typename Panel>
     return sums;
 }
 
-// Adds scale times product over the eight units of a block.
+// The sum of scale times product over the eight units of a block.
 template <typename Panel, std::size_t kPairs>
-[[gnu::always_inline]] inline void add_units(const std::byte* panel, Tiles x, int32x4_t (&total)[kPairs][4]) {
+[[gnu::always_inline]] inline void sum_units(const std::byte* panel, Tiles x, int32x4_t (&total)[kPairs][4]) {
+    for (std::size_t t = 0; t < kPairs; ++t) {
+        for (std::size_t p = 0; p < 4; ++p) total[t][p] = vdupq_n_s32(0);
+    }
     for (std::size_t unit = 0; unit < 8; ++unit) {
         const std::byte* at = panel + Panel::kUnitsAt + unit * Panel::Unit::kBytes;
         if constexpr (kPairs == 1) fetch_ahead<Panel::kBlockBytes / 8>(panel + unit * (Panel::kBlockBytes / 8));
@@ -347,25 +350,22 @@ TileSums<kPairs> tile256(const std::byte* panel, Tiles x, std::size_t blocks) {
     TileSums<kPairs> acc = {};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x.first += kTile256Bytes) {
         int32x4_t total[kPairs][4];
-        for (std::size_t t = 0; t < kPairs; ++t) {
-            for (std::size_t p = 0; p < 4; ++p) total[t][p] = vdupq_n_s32(0);
-        }
         if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == 1) {
-            add_units_q4_k(panel, x.first, total[0]);
+            sum_units_q4_k(panel, x.first, total[0]);
         } else if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == 2) {
-            add_units_q4_k(panel, x.first, total);
+            sum_units_q4_k(panel, x.first, total);
         } else if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == 4) {
-            add_units_q4_k<0>(panel, x.first, x.of_pair(2), total);
-            add_units_q4_k<1>(panel, x.first, x.of_pair(2), total);
+            sum_units_q4_k<0>(panel, x.first, x.of_pair(2), total);
+            sum_units_q4_k<1>(panel, x.first, x.of_pair(2), total);
         } else if constexpr (std::is_same_v<Panel, PanelQ6_K> && kPairs == 1) {
-            add_units_q6_k(panel, x.first, total[0]);
+            sum_units_q6_k(panel, x.first, total[0]);
         } else if constexpr (std::is_same_v<Panel, PanelQ6_K> && kPairs == 2) {
-            add_units_q6_k(panel, x.first, total);
+            sum_units_q6_k(panel, x.first, total);
         } else if constexpr (std::is_same_v<Panel, PanelQ6_K> && kPairs == 4) {
-            add_units_q6_k<0>(panel, x.first, x.of_pair(2), total);
-            add_units_q6_k<1>(panel, x.first, x.of_pair(2), total);
+            sum_units_q6_k<0>(panel, x.first, x.of_pair(2), total);
+            sum_units_q6_k<1>(panel, x.first, x.of_pair(2), total);
         } else {
-            add_units<Panel, kPairs>(panel, x, total);
+            sum_units<Panel, kPairs>(panel, x, total);
         }
         const PairFloats d = pair_floats(Panel::scales(panel));
         PairFloats dmin = {};
@@ -396,43 +396,88 @@ inline void store_pair(const PanelTask& task, std::size_t row, std::size_t token
     store_rows8(out + task.out_stride, rows, {vuzp2q_f32(sums[0], sums[1]), vuzp2q_f32(sums[2], sums[3])});
 }
 
-// Eight tokens: four rows after the other four, in turns of some columns, so that memory goes on working while the
-// second four are served. The core, interrupted so often, does not bring what comes next nearer by itself.
-inline void add_tiles_q4_0(const std::byte* panel, Tiles x, std::size_t blocks, TileSums<4>& acc) {
-    constexpr std::size_t kTurn = 16;  // blocks
-    for (std::size_t b = 0; b < blocks; b += kTurn) {
-        const std::size_t count = blocks - b < kTurn ? blocks - b : kTurn;
-        const std::byte* w = panel + b * PanelQ4_0::kBlockBytes;
-        const std::size_t offset = b * kTile32Bytes;
-        add_half_tiles_q4_0<0>(w, x.first + offset, x.of_pair(2) + offset, count, acc.at);
-        add_half_tiles_q4_0<1>(w, x.first + offset, x.of_pair(2) + offset, count, acc.at);
-    }
-}
-
 template <typename Panel, std::size_t kPairs>
 void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
     const Tiles x = {task.activations + token * task.activation_row_bytes, kTileTokens * task.activation_row_bytes};
     TileSums<kPairs> acc = {};
-    if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == 4) {
-        add_tiles_q4_0(panel, x, task.columns / kBlock32, acc);
-    } else if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == 2) {
-        if (task.columns > 0) add_tile_q4_0(panel, x.first, task.columns / kBlock32, acc.at);
-    } else if constexpr (Panel::kColumns == kBlock32) {
-        const std::size_t blocks = task.columns / kBlock32;
-        std::size_t done = 0;
-        if constexpr (std::is_same_v<Panel, PanelQ4_0> && kPairs == 1) {
-            done = blocks / 2 * 2;
-            add_block_pairs_q4_0(panel, x.first, done / 2, acc.at[0]);
-        }
-        const Tiles rest = {x.first + done * kTile32Bytes, x.bytes};
-        acc = tile32<Panel, kPairs>(panel + done * Panel::kBlockBytes, rest, blocks - done, acc);
+    if constexpr (Panel::kColumns == kBlock32) {
+        acc = tile32<Panel, kPairs>(panel, x, task.columns / kBlock32, acc);
     } else {
         acc = tile256<Panel, kPairs>(panel, x, task.columns / kBlock256);
     }
-    for (std::size_t t = 0; t < kPairs && token + 2 * t < task.tokens; ++t) {
-        store_pair(task, row, token + 2 * t, acc.at[t]);
+    for (std::size_t t = 0; t < kPairs; ++t) store_pair(task, row, token + 2 * t, acc.at[t]);
+}
+
+// Scales of activations as halves, times kHalfScalesUnit, by block and token pair as (a, b, a, b, a, b, a, b). They
+// have eleven significant bits, so nothing is lost where the exponent fits, and the product of two halves is exact.
+template <std::size_t kPairs>
+struct HalfScales {
+    static constexpr std::size_t kMostBlocks = 512;
+    alignas(16) std::uint16_t at[kMostBlocks][kPairs][8];
+
+    // False where they do not fit.
+    [[nodiscard]] bool fill(Tiles x, std::size_t blocks) {
+        if (blocks > kMostBlocks) return false;
+        uint32x4_t same = vdupq_n_u32(~0u);
+        for (std::size_t b = 0; b < blocks; ++b) {
+            for (std::size_t t = 0; t < kPairs; ++t) {
+                const std::byte* scales = x.of_pair(t) + b * kTile32Bytes + kTile32Scales;
+                const float32x4_t exact = vmulq_n_f32(
+                    vld1q_f32(reinterpret_cast<const float*>(scales) + 4 * (t % kTilePairs)), kHalfScalesUnit);
+                const float16x4_t half = vcvt_f16_f32(exact);
+                same = vandq_u32(same, vceqq_f32(vcvt_f32_f16(half), exact));
+                vst1q_u16(at[b][t], vreinterpretq_u16_f16(vcombine_f16(half, half)));
+            }
+        }
+        return vminvq_u32(same) != 0;
     }
+};
+
+// The sums of eight rows, all too large by 1 / kHalfSumsUnit.
+inline void sum_q4_0(const std::byte* panel, Tiles x, const HalfScales<1>& scales, std::size_t blocks,
+                     TileSums<1>& acc) {
+    add_block_pairs_q4_0(panel, x.first, scales.at[0][0], blocks / 2, acc.at[0]);
+}
+inline void sum_q4_0(const std::byte* panel, Tiles x, const HalfScales<2>& scales, std::size_t blocks,
+                     TileSums<2>& acc) {
+    add_tile_q4_0(panel, x.first, scales.at[0][0], blocks, acc.at);
+}
+// Four rows after the other four, in turns of some columns, so that memory goes on working while the second four are
+// served.
+inline void sum_q4_0(const std::byte* panel, Tiles x, const HalfScales<4>& scales, std::size_t blocks,
+                     TileSums<4>& acc) {
+    constexpr std::size_t kTurn = 16;  // blocks
+    for (std::size_t b = 0; b < blocks; b += kTurn) {
+        const std::size_t count = blocks - b < kTurn ? blocks - b : kTurn;
+        const std::byte* w = panel + b * PanelQ4_0::kBlockBytes;
+        const std::size_t offset = b * kTile32Bytes;
+        add_half_tiles_q4_0<0>(w, x.first + offset, x.of_pair(2) + offset, scales.at[b][0], count, acc.at);
+        add_half_tiles_q4_0<1>(w, x.first + offset, x.of_pair(2) + offset, scales.at[b][0], count, acc.at);
+    }
+}
+
+// All tokens of the task, at most 2 * kPairs. False, and nothing done, where the scales are no halves.
+template <std::size_t kPairs>
+bool multiply_q4_0(const PanelTask& task) {
+    const Tiles x = {task.activations, kTileTokens * task.activation_row_bytes};
+    const std::size_t blocks = task.columns / kBlock32;
+    HalfScales<kPairs> scales;
+    if (blocks < 2 || !scales.fill(x, blocks)) return false;
+    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+        const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+        TileSums<kPairs> acc = {};
+        sum_q4_0(panel, x, scales, blocks, acc);
+        for (auto& pair : acc.at) {
+            for (float32x4_t& sums : pair) sums = vmulq_n_f32(sums, kHalfSumsUnit);
+        }
+        if (kPairs == 1 && blocks % 2 != 0) {
+            const Tiles last = {x.first + (blocks - 1) * kTile32Bytes, x.bytes};
+            acc = tile32<PanelQ4_0, kPairs>(panel + (blocks - 1) * PanelQ4_0::kBlockBytes, last, 1, acc);
+        }
+        for (std::size_t t = 0; 2 * t < task.tokens; ++t) store_pair(task, row, 2 * t, acc.at[t]);
+    }
+    return true;
 }
 
 // All blocks of a panel: in pairs where there is assembly for them, and what is left.

@@ -138,15 +138,19 @@ namespace {
           "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
 }
 
-// The same for two tokens, by row pair, a unit a round. Registers: v0-v3 sums, v4-v7 activations, v16-v23 weights,
-// v24-v27 low nibbles, v27-v30 scales, v31 the mask of low nibbles.
-[[gnu::always_inline]] inline void add_units_q4_k(const std::byte* block, const std::byte* x, int32x4_t (&total)[4]) {
+// The same sum, not added to anything, for two tokens by row pair, a unit a round. Registers: v0-v3 sums, v4-v7
+// activations, v16-v23 weights, v24-v27 low nibbles, v27-v30 scales, v31 the mask of low nibbles.
+[[gnu::always_inline]] inline void sum_units_q4_k(const std::byte* block, const std::byte* x, int32x4_t (&total)[4]) {
     const std::byte* w = block + PanelQ4_K::kUnitsAt;
     const std::byte* scales = block + PanelQ4_K::kScalesAt;
     std::size_t units = 8;
     fetch_ahead<PanelQ4_K::kUnitsAt>(block);
     __asm__ volatile(
         "movi v31.16b, #15\n"
+        "movi %[a0].4s, #0\n"
+        "movi %[a1].4s, #0\n"
+        "movi %[a2].4s, #0\n"
+        "movi %[a3].4s, #0\n"
         "1:\n"
         "ldp q18, q19, [%[w], #32]\n"
         "ldp q16, q17, [%[w]]\n"
@@ -211,8 +215,8 @@ namespace {
         "mla %[a2].4s, v2.4s, v27.4s\n"
         "subs %[units], %[units], #1\n"
         "b.ne 1b\n"
-        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [a0] "+w"(total[0]),
-          [a1] "+w"(total[1]), [a2] "+w"(total[2]), [a3] "+w"(total[3])
+        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [a0] "=&w"(total[0]),
+          [a1] "=&w"(total[1]), [a2] "=&w"(total[2]), [a3] "=&w"(total[3])
         : [ahead] "i"(kAheadBytes)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
@@ -221,7 +225,7 @@ namespace {
 // The same for four tokens, by token pair and row pair, a unit a round. Registers: v0-v3 sums of a unit for the first
 // token pair, v4-v7 for the second, v16-v23 weights and then, in v16-v19, scales, v24-v27 low nibbles, v28 and v29
 // activations, v31 the mask of low nibbles.
-[[gnu::always_inline]] inline void add_units_q4_k(const std::byte* block, const std::byte* x,
+[[gnu::always_inline]] inline void sum_units_q4_k(const std::byte* block, const std::byte* x,
                                                   int32x4_t (&total)[2][4]) {
     const std::byte* w = block + PanelQ4_K::kUnitsAt;
     const std::byte* scales = block + PanelQ4_K::kScalesAt;
@@ -229,6 +233,14 @@ namespace {
     fetch_ahead<PanelQ4_K::kUnitsAt>(block);
     __asm__ volatile(
         "movi v31.16b, #15\n"
+        "movi %[a0].4s, #0\n"
+        "movi %[a1].4s, #0\n"
+        "movi %[a2].4s, #0\n"
+        "movi %[a3].4s, #0\n"
+        "movi %[b0].4s, #0\n"
+        "movi %[b1].4s, #0\n"
+        "movi %[b2].4s, #0\n"
+        "movi %[b3].4s, #0\n"
         "1:\n"
         "ldp q16, q17, [%[w]]\n"
         "ldp q18, q19, [%[w], #32]\n"
@@ -317,9 +329,9 @@ namespace {
         "mla %[b2].4s, v6.4s, v18.4s\n"
         "subs %[units], %[units], #1\n"
         "b.ne 1b\n"
-        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [a0] "+w"(total[0][0]),
-          [a1] "+w"(total[0][1]), [a2] "+w"(total[0][2]), [a3] "+w"(total[0][3]), [b0] "+w"(total[1][0]),
-          [b1] "+w"(total[1][1]), [b2] "+w"(total[1][2]), [b3] "+w"(total[1][3])
+        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [a0] "=&w"(total[0][0]),
+          [a1] "=&w"(total[0][1]), [a2] "=&w"(total[0][2]), [a3] "=&w"(total[0][3]), [b0] "=&w"(total[1][0]),
+          [b1] "=&w"(total[1][1]), [b2] "=&w"(total[1][2]), [b3] "=&w"(total[1][3])
         : [ahead] "i"(kAheadBytes)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v31");
@@ -328,7 +340,7 @@ namespace {
 // The same for eight tokens in the tiles x and y, and the first or second four rows. Registers: v0-v3 weights, v24,
 // v25, v26 and v29 low nibbles, v4-v7, v20-v22 and v30 sums, v16-v19 activations, v27 and v28 scales.
 template <std::size_t kHalf>
-[[gnu::always_inline]] inline void add_units_q4_k(const std::byte* block, const std::byte* x, const std::byte* y,
+[[gnu::always_inline]] inline void sum_units_q4_k(const std::byte* block, const std::byte* x, const std::byte* y,
                                                   int32x4_t (&total)[4][4]) {
     const std::byte* w = block + PanelQ4_K::kUnitsAt + kHalf * 32;
     const std::byte* scales = block + PanelQ4_K::kScalesAt + kHalf * 4;
@@ -336,6 +348,14 @@ template <std::size_t kHalf>
     fetch_ahead<PanelQ4_K::kUnitsAt>(block);
     __asm__ volatile(
         "movi v31.16b, #15\n"
+        "movi %[a0].4s, #0\n"
+        "movi %[a1].4s, #0\n"
+        "movi %[b0].4s, #0\n"
+        "movi %[b1].4s, #0\n"
+        "movi %[c0].4s, #0\n"
+        "movi %[c1].4s, #0\n"
+        "movi %[d0].4s, #0\n"
+        "movi %[d1].4s, #0\n"
         "1:\n"
         "ldp q0, q1, [%[w]]\n"
         "ldr s28, [%[scales]]\n"
@@ -416,9 +436,9 @@ template <std::size_t kHalf>
         "subs %[units], %[units], #1\n"
         "b.ne 1b\n"
         : [w] "+r"(w), [x] "+r"(x), [y] "+r"(y), [scales] "+r"(scales), [units] "+r"(units),
-          [a0] "+w"(total[0][2 * kHalf]), [a1] "+w"(total[0][2 * kHalf + 1]), [b0] "+w"(total[1][2 * kHalf]),
-          [b1] "+w"(total[1][2 * kHalf + 1]), [c0] "+w"(total[2][2 * kHalf]), [c1] "+w"(total[2][2 * kHalf + 1]),
-          [d0] "+w"(total[3][2 * kHalf]), [d1] "+w"(total[3][2 * kHalf + 1])
+          [a0] "=&w"(total[0][2 * kHalf]), [a1] "=&w"(total[0][2 * kHalf + 1]), [b0] "=&w"(total[1][2 * kHalf]),
+          [b1] "=&w"(total[1][2 * kHalf + 1]), [c0] "=&w"(total[2][2 * kHalf]), [c1] "=&w"(total[2][2 * kHalf + 1]),
+          [d0] "=&w"(total[3][2 * kHalf]), [d1] "=&w"(total[3][2 * kHalf + 1])
         : [ahead] "i"(kAheadBytes + kHalf * 32)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");

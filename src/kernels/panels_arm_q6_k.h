@@ -9,18 +9,22 @@ namespace hearth {
 
 namespace {
 
-// All add scale times product over the eight units of a block. A row pair's three vectors become four: three masked,
+// All sum scale times product over the eight units of a block. A row pair's three vectors become four: three masked,
 // and one out of what was under the masks (see UnitSixBits). Common registers: v0-v3 weights, v31 the mask of codes.
 
 // Two tokens, by row pair. v4-v7 sums of sixteen columns by row pair, v16-v19 activations, v20-v23 more weights,
 // v24-v29 scales.
-[[gnu::always_inline]] inline void add_units_q6_k(const std::byte* block, const std::byte* x, int32x4_t (&total)[4]) {
+[[gnu::always_inline]] inline void sum_units_q6_k(const std::byte* block, const std::byte* x, int32x4_t (&total)[4]) {
     const std::byte* w = block + PanelQ6_K::kUnitsAt;
     const std::byte* scales = block + PanelQ6_K::kScalesAt;
     std::size_t units = 8;
     fetch_ahead<PanelQ6_K::kUnitsAt>(block);
     __asm__ volatile(
         "movi v31.16b, #0xfc\n"
+        "movi %[a0].4s, #0\n"
+        "movi %[a1].4s, #0\n"
+        "movi %[a2].4s, #0\n"
+        "movi %[a3].4s, #0\n"
         "1:\n"
         "ldr q27, [%[scales]]\n"
         "ldp q0, q1, [%[w], #0]\n"
@@ -113,8 +117,8 @@ namespace {
         "mla %[a2].4s, v6.4s, v29.4s\n"
         "subs %[units], %[units], #1\n"
         "b.ne 1b\n"
-        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [a0] "+w"(total[0]),
-          [a1] "+w"(total[1]), [a2] "+w"(total[2]), [a3] "+w"(total[3])
+        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [a0] "=&w"(total[0]),
+          [a1] "=&w"(total[1]), [a2] "=&w"(total[2]), [a3] "=&w"(total[3])
         : [ahead] "i"(kAheadBytes)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v31");
@@ -122,7 +126,7 @@ namespace {
 
 // Four tokens, by token pair and row pair. v4-v7 sums of sixteen columns by token pair, of two row pairs in turn,
 // v16-v23 activations, v24-v29 scales.
-[[gnu::always_inline]] inline void add_units_q6_k(const std::byte* block, const std::byte* x,
+[[gnu::always_inline]] inline void sum_units_q6_k(const std::byte* block, const std::byte* x,
                                                   int32x4_t (&total)[2][4]) {
     const std::byte* w = block + PanelQ6_K::kUnitsAt;
     const std::byte* scales = block + PanelQ6_K::kScalesAt;
@@ -130,6 +134,14 @@ namespace {
     fetch_ahead<PanelQ6_K::kUnitsAt>(block);
     __asm__ volatile(
         "movi v31.16b, #0xfc\n"
+        "movi %[a0].4s, #0\n"
+        "movi %[a1].4s, #0\n"
+        "movi %[a2].4s, #0\n"
+        "movi %[a3].4s, #0\n"
+        "movi %[b0].4s, #0\n"
+        "movi %[b1].4s, #0\n"
+        "movi %[b2].4s, #0\n"
+        "movi %[b3].4s, #0\n"
         "1:\n"
         "ldr q27, [%[scales]]\n"
         "sxtl v26.8h, v27.8b\n"
@@ -254,9 +266,9 @@ namespace {
         "add %[w], %[w], #192\n"
         "subs %[units], %[units], #1\n"
         "b.ne 1b\n"
-        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [a0] "+w"(total[0][0]),
-          [a1] "+w"(total[0][1]), [a2] "+w"(total[0][2]), [a3] "+w"(total[0][3]), [b0] "+w"(total[1][0]),
-          [b1] "+w"(total[1][1]), [b2] "+w"(total[1][2]), [b3] "+w"(total[1][3])
+        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [a0] "=&w"(total[0][0]),
+          [a1] "=&w"(total[0][1]), [a2] "=&w"(total[0][2]), [a3] "=&w"(total[0][3]), [b0] "=&w"(total[1][0]),
+          [b1] "=&w"(total[1][1]), [b2] "=&w"(total[1][2]), [b3] "=&w"(total[1][3])
         : [ahead] "i"(kAheadBytes)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v31");
@@ -265,7 +277,7 @@ namespace {
 // Eight tokens in the tiles x and y, and the first or second four rows. v4-v7 sums of sixteen columns by token pair,
 // v16-v23 activations, v27-v30 scales.
 template <std::size_t kHalf>
-[[gnu::always_inline]] inline void add_units_q6_k(const std::byte* block, const std::byte* x, const std::byte* y,
+[[gnu::always_inline]] inline void sum_units_q6_k(const std::byte* block, const std::byte* x, const std::byte* y,
                                                   int32x4_t (&total)[4][4]) {
     const std::byte* w = block + PanelQ6_K::kUnitsAt + kHalf * 96;
     const std::byte* scales = block + PanelQ6_K::kScalesAt + kHalf * 4;
@@ -273,6 +285,14 @@ template <std::size_t kHalf>
     fetch_ahead<PanelQ6_K::kUnitsAt>(block);
     __asm__ volatile(
         "movi v31.16b, #0xfc\n"
+        "movi %[a0].4s, #0\n"
+        "movi %[a1].4s, #0\n"
+        "movi %[b0].4s, #0\n"
+        "movi %[b1].4s, #0\n"
+        "movi %[c0].4s, #0\n"
+        "movi %[c1].4s, #0\n"
+        "movi %[d0].4s, #0\n"
+        "movi %[d1].4s, #0\n"
         "1:\n"
         "ldr s28, [%[scales]]\n"
         "ldp q0, q1, [%[w], #0]\n"
@@ -389,9 +409,9 @@ template <std::size_t kHalf>
         "subs %[units], %[units], #1\n"
         "b.ne 1b\n"
         : [w] "+r"(w), [x] "+r"(x), [y] "+r"(y), [scales] "+r"(scales), [units] "+r"(units),
-          [a0] "+w"(total[0][2 * kHalf]), [a1] "+w"(total[0][2 * kHalf + 1]), [b0] "+w"(total[1][2 * kHalf]),
-          [b1] "+w"(total[1][2 * kHalf + 1]), [c0] "+w"(total[2][2 * kHalf]), [c1] "+w"(total[2][2 * kHalf + 1]),
-          [d0] "+w"(total[3][2 * kHalf]), [d1] "+w"(total[3][2 * kHalf + 1])
+          [a0] "=&w"(total[0][2 * kHalf]), [a1] "=&w"(total[0][2 * kHalf + 1]), [b0] "=&w"(total[1][2 * kHalf]),
+          [b1] "=&w"(total[1][2 * kHalf + 1]), [c0] "=&w"(total[2][2 * kHalf]), [c1] "=&w"(total[2][2 * kHalf + 1]),
+          [d0] "=&w"(total[3][2 * kHalf]), [d1] "=&w"(total[3][2 * kHalf + 1])
         : [ahead] "i"(kAheadBytes)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v27", "v28", "v29", "v30", "v31");

@@ -17,10 +17,10 @@ namespace {
 // Up to so many tokens it is better to unpack weights in registers than to unpack them to memory.
 inline constexpr std::size_t kFewTokens = 2 * kTileTokens;
 
-// Types with two tokens, four and (not Q4_1) eight so fast that six are better served by tiles of four and two.
+// Types that are so fast with two tokens and four that six are better served by tiles of four and two.
 template <typename Panel>
-inline constexpr bool kTileByTile = std::is_same_v<Panel, PanelQ4_0> || std::is_same_v<Panel, PanelQ4_1> ||
-                                    std::is_same_v<Panel, PanelQ4_K> || std::is_same_v<Panel, PanelQ6_K>;
+inline constexpr bool kTileByTile =
+    std::is_same_v<Panel, PanelQ4_1> || std::is_same_v<Panel, PanelQ4_K> || std::is_same_v<Panel, PanelQ6_K>;
 
 template <typename Panel>
 void two_tiles(const PanelTask& task, std::size_t row) {
@@ -40,6 +40,13 @@ template <typename Panel>
 void panel_matmul(const PanelTask& task) {
     if (task.tokens == 1) return one_token<Panel>(task);
     if (task.tokens > kFewTokens) return many_tokens<Panel>(task);
+    if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
+        if (task.tokens <= 2             ? multiply_q4_0<1>(task)
+            : task.tokens <= kTileTokens ? multiply_q4_0<2>(task)
+                                         : multiply_q4_0<4>(task)) {
+            return;
+        }
+    }
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         if (task.tokens <= 2) {
             multiply_tile<Panel, 1>(task, row, 0);
