@@ -5,9 +5,9 @@
 
 #include <type_traits>
 
-#include "kernels/panels_arm_gemv.h"
-#include "kernels/panels_arm_gemv_q5_0.h"
+#include "kernels/panels_arm_q4_0.h"
 #include "kernels/panels_arm_q4_k.h"
+#include "kernels/panels_arm_q5_0.h"
 #include "kernels/panels_arm_q6_k.h"
 
 namespace hearth {

@@ -36,16 +36,18 @@ void two_tiles(const PanelTask& task, std::size_t row) {
     multiply_tile<Panel, 2>(task, row, kTileTokens);
 }
 
+bool few_tokens_q4_0(const PanelTask& task) {
+    if (task.tokens <= 2) return multiply_q4_0<1>(task);
+    if (task.tokens <= kTileTokens) return multiply_q4_0<2>(task);
+    return multiply_q4_0<4>(task);
+}
+
 template <typename Panel>
 void panel_matmul(const PanelTask& task) {
     if (task.tokens == 1) return one_token<Panel>(task);
     if (task.tokens > kFewTokens) return many_tokens<Panel>(task);
     if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
-        if (task.tokens <= 2             ? multiply_q4_0<1>(task)
-            : task.tokens <= kTileTokens ? multiply_q4_0<2>(task)
-                                         : multiply_q4_0<4>(task)) {
-            return;
-        }
+        if (few_tokens_q4_0(task)) return;
     }
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         if (task.tokens <= 2) {

@@ -1,4 +1,6 @@
 // Packed weights: every level's panels against the reference over the rows they were made of, by bits.
+#include <cmath>
+
 #include "unit/kernels/panel_cases.h"
 
 namespace hearth {
@@ -62,7 +64,7 @@ TEST(Panels, EveryLevelGivesTheBitsOfTheReferenceAtOddSizes) {
 TEST(Panels, LongRowsAndManyTokensCrossEveryInnerBorder) {
     for (const DType type : kAllTypes) {
         for (const std::size_t columns : {std::size_t{4096} + 256, std::size_t{9472}}) {
-            for (const std::size_t tokens : {1u, 4u, 70u}) {
+            for (const std::size_t tokens : {1u, 2u, 4u, 8u, 70u}) {
                 expect_equal({type, 24, columns}, random_values(tokens * columns, 3), tokens);
                 if (HasFatalFailure()) return;
             }
@@ -144,10 +146,28 @@ TEST(Panels, TheLargestIntegersAndScalesDoNotOverflowDifferently) {
 TEST(Panels, TinyAndHugeActivationsKeepTheirScales) {
     for (const DType type : kAllTypes) {
         if (traits(type).activation == ActivationFormat::F32) continue;
-        for (const std::size_t tokens : {1u, 3u, 9u}) {
+        for (const std::size_t tokens : {1u, 2u, 3u, 8u, 9u}) {
             std::vector<float> x = random_values(tokens * 512, 31);
             for (std::size_t i = 0; i < x.size(); ++i) x[i] *= i % 512 < 256 ? 1e-25f : 1e12f;
             expect_equal({type, 16, 512}, x, tokens);
+            if (HasFatalFailure()) return;
+        }
+    }
+}
+
+// Some kernels hold these scales as halves where they fit.
+TEST(Panels, ScalesOfActivationsCrossTheBordersOfHalves) {
+    for (const DType type : kAllTypes) {
+        if (traits(type).activation != ActivationFormat::Q8x32) continue;
+        for (const std::size_t tokens : {2u, 4u, 8u}) {
+            for (const int exponent : {-40, -28, -24, -20, -16, 8, 12, 13, 14, 18}) {
+                std::vector<float> x = random_values(tokens * 512, 37);
+                for (float& value : x) value = std::ldexp(value, exponent);
+                expect_equal({type, 16, 512}, x, tokens);
+                if (HasFatalFailure()) return;
+            }
+            constexpr std::size_t kMany = 32 * 513;  // more blocks than any kernel keeps scales of
+            expect_equal({type, 8, kMany}, random_values(tokens * kMany, 41), tokens);
             if (HasFatalFailure()) return;
         }
     }

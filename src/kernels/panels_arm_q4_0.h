@@ -1,4 +1,4 @@
-// The dot product of Q4_0 panels with one, two and four tokens in assembly: decoding spends its time here, and
+// The dot product of Q4_0 panels with one, two, four and eight tokens in assembly: decoding spends its time here, and
 // compilers leave a tenth of it on the table. The loops are in the best of some thousands of orders that were tried on
 // a Neoverse-V1: 2 to 5 % better than sorted by what belongs together.
 #pragma once
