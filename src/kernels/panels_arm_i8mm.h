@@ -345,25 +345,22 @@ template <typename Panel, std::size_t kPairs>
     }
 }
 
+// Whether there is a sum_units in assembly for two, four and eight tokens.
+template <typename Panel>
+inline constexpr bool kInAssembly = std::is_same_v<Panel, PanelQ4_K> || std::is_same_v<Panel, PanelQ6_K>;
+
 template <typename Panel, std::size_t kPairs>
 TileSums<kPairs> tile256(const std::byte* panel, Tiles x, std::size_t blocks) {
     TileSums<kPairs> acc = {};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes, x.first += kTile256Bytes) {
         int32x4_t total[kPairs][4];
-        if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == 1) {
-            sum_units_q4_k(panel, x.first, total[0]);
-        } else if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == 2) {
-            sum_units_q4_k(panel, x.first, total);
-        } else if constexpr (std::is_same_v<Panel, PanelQ4_K> && kPairs == 4) {
-            sum_units_q4_k<0>(panel, x.first, x.of_pair(2), total);
-            sum_units_q4_k<1>(panel, x.first, x.of_pair(2), total);
-        } else if constexpr (std::is_same_v<Panel, PanelQ6_K> && kPairs == 1) {
-            sum_units_q6_k(panel, x.first, total[0]);
-        } else if constexpr (std::is_same_v<Panel, PanelQ6_K> && kPairs == 2) {
-            sum_units_q6_k(panel, x.first, total);
-        } else if constexpr (std::is_same_v<Panel, PanelQ6_K> && kPairs == 4) {
-            sum_units_q6_k<0>(panel, x.first, x.of_pair(2), total);
-            sum_units_q6_k<1>(panel, x.first, x.of_pair(2), total);
+        if constexpr (kInAssembly<Panel> && kPairs == 1) {
+            sum_units(Panel{}, panel, x.first, total[0]);
+        } else if constexpr (kInAssembly<Panel> && kPairs == 2) {
+            sum_units(Panel{}, panel, x.first, total);
+        } else if constexpr (kInAssembly<Panel> && kPairs == 4) {
+            sum_units<0>(Panel{}, panel, x.first, x.of_pair(2), total);
+            sum_units<1>(Panel{}, panel, x.first, x.of_pair(2), total);
         } else {
             sum_units<Panel, kPairs>(panel, x, total);
         }

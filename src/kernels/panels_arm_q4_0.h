@@ -182,21 +182,21 @@ inline constexpr float kHalfSumsUnit = 0x1p-14f;
                                                         float32x4_t (&acc)[4]) {
     __asm__ volatile(
         "movi v12.16b, #0xf0\n"
-        "ldr q25, [%[magic]]\n"
-        "ldp q4, q5, [%[magic]]\n"
-        "ldp q6, q7, [%[magic]]\n"
+        "ldr q25, [%[bias]]\n"
+        "ldp q4, q5, [%[bias]]\n"
+        "ldp q6, q7, [%[bias]]\n"
         "movi v14.4s, #0\n"
         "movi v15.4s, #0\n"
         "cbz %[pairs], 2f\n"
         "1:\n"
         "ldp q16, q17, [%[w], #16]\n"
         "ldp q18, q19, [%[w], #48]\n"
-        "ldp q0, q1, [%[magic]]\n"
+        "ldp q0, q1, [%[bias]]\n"
         "ldr q24, [%[x], #0]\n"
         "ldr q26, [%[x], #64]\n"
         "movi v22.4s, #0\n"
         "movi v23.4s, #0\n"
-        "ldp q2, q3, [%[magic]]\n"
+        "ldp q2, q3, [%[bias]]\n"
         "zip1 v27.8h, v14.8h, v14.8h\n"
         "movi v20.4s, #0\n"
         "fmlal v20.4s, v27.4h, v15.4h\n"
@@ -249,12 +249,12 @@ inline constexpr float kHalfSumsUnit = 0x1p-14f;
         "smmla v1.4s, v29.16b, v24.16b\n"
         "smmla v1.4s, v17.16b, v26.16b\n"
         "fmla %[a0].4s, v4.4s, v20.4s\n"
-        "ldp q4, q5, [%[magic]]\n"
+        "ldp q4, q5, [%[bias]]\n"
         "ldp q16, q17, [%[w], #160]\n"
         "smmla v2.4s, v18.16b, v26.16b\n"
         "ldp q18, q19, [%[w], #192]\n"
         "fmla %[a2].4s, v6.4s, v22.4s\n"
-        "ldp q6, q7, [%[magic]]\n"
+        "ldp q6, q7, [%[bias]]\n"
         "ldr q24, [%[x], #160]\n"
         "movi v22.4s, #0\n"
         "movi v21.4s, #0\n"
@@ -345,7 +345,7 @@ inline constexpr float kHalfSumsUnit = 0x1p-14f;
         "fmla %[a3].4s, v7.4s, v23.4s\n"
         : [w] "+r"(w), [x] "+r"(x), [halves] "+r"(halves), [pairs] "+r"(pairs), [a0] "+w"(acc[0]), [a1] "+w"(acc[1]),
           [a2] "+w"(acc[2]), [a3] "+w"(acc[3])
-        : [ahead] "i"(kAheadBytes), [magic] "r"(kFloatBias)
+        : [ahead] "i"(kAheadBytes), [bias] "r"(kFloatBias)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v12", "v14", "v15", "v16", "v17", "v18",
           "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
 }
@@ -357,14 +357,14 @@ inline constexpr float kHalfSumsUnit = 0x1p-14f;
                                                  std::size_t blocks, float32x4_t (&acc)[2][4]) {
     __asm__ volatile(
         "movi v31.16b, #0xf0\n"
-        "ldr q30, [%[magic]]\n"
+        "ldr q30, [%[bias]]\n"
         "1:\n"
         "ldp q16, q17, [%[w], #16]\n"
         "shl v24.16b, v16.16b, #4\n"
         "ldp q18, q19, [%[w], #48]\n"
         "ldp q20, q21, [%[w], #80]\n"
-        "ldp q2, q3, [%[magic]]\n"
-        "ldp q0, q1, [%[magic]]\n"
+        "ldp q2, q3, [%[bias]]\n"
+        "ldp q0, q1, [%[bias]]\n"
         "shl v26.16b, v18.16b, #4\n"
         "shl v27.16b, v19.16b, #4\n"
         "shl v25.16b, v17.16b, #4\n"
@@ -372,8 +372,8 @@ inline constexpr float kHalfSumsUnit = 0x1p-14f;
         "ldp q28, q29, [%[x]]\n"
         "and v19.16b, v19.16b, v31.16b\n"
         "prfm pldl2keep, [%[w], #%c[ahead]]\n"
-        "ldp q4, q5, [%[magic]]\n"
-        "ldp q6, q7, [%[magic]]\n"
+        "ldp q4, q5, [%[bias]]\n"
+        "ldp q6, q7, [%[bias]]\n"
         "and v17.16b, v17.16b, v31.16b\n"
         "smmla v4.4s, v24.16b, v29.16b\n"
         "smmla v0.4s, v24.16b, v28.16b\n"
@@ -466,7 +466,7 @@ inline constexpr float kHalfSumsUnit = 0x1p-14f;
         : [w] "+r"(w), [x] "+r"(x), [halves] "+r"(halves), [blocks] "+r"(blocks), [a0] "+w"(acc[0][0]),
           [a1] "+w"(acc[0][1]), [a2] "+w"(acc[0][2]), [a3] "+w"(acc[0][3]), [b0] "+w"(acc[1][0]), [b1] "+w"(acc[1][1]),
           [b2] "+w"(acc[1][2]), [b3] "+w"(acc[1][3])
-        : [ahead] "i"(kAheadBytes), [magic] "r"(kFloatBias)
+        : [ahead] "i"(kAheadBytes), [bias] "r"(kFloatBias)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
 }
@@ -481,12 +481,12 @@ template <std::size_t kHalf>
     const std::byte* w = block + kHalf * 32;
     __asm__ volatile(
         "movi v31.16b, #0xf0\n"
-        "ldr q30, [%[magic]]\n"
+        "ldr q30, [%[bias]]\n"
         "1:\n"
         "ldp q0, q1, [%[w], #16]\n"
         "shl v25.16b, v1.16b, #4\n"
-        "ldp q4, q5, [%[magic]]\n"
-        "ldp q6, q7, [%[magic]]\n"
+        "ldp q4, q5, [%[bias]]\n"
+        "ldp q6, q7, [%[bias]]\n"
         "shl v24.16b, v0.16b, #4\n"
         "ldp q16, q17, [%[x], #0]\n"
         "and v1.16b, v1.16b, v31.16b\n"
@@ -496,8 +496,8 @@ template <std::size_t kHalf>
         "shl v27.16b, v3.16b, #4\n"
         "and v2.16b, v2.16b, v31.16b\n"
         "ldp q18, q19, [%[y], #0]\n"
-        "ldp q28, q29, [%[magic]]\n"
-        "ldp q22, q23, [%[magic]]\n"
+        "ldp q28, q29, [%[bias]]\n"
+        "ldp q22, q23, [%[bias]]\n"
         "smmla v7.4s, v25.16b, v17.16b\n"
         "smmla v4.4s, v24.16b, v16.16b\n"
         "smmla v22.4s, v24.16b, v19.16b\n"
@@ -585,7 +585,7 @@ template <std::size_t kHalf>
           [a0] "+w"(acc[0][2 * kHalf]), [a1] "+w"(acc[0][2 * kHalf + 1]), [b0] "+w"(acc[1][2 * kHalf]),
           [b1] "+w"(acc[1][2 * kHalf + 1]), [c0] "+w"(acc[2][2 * kHalf]), [c1] "+w"(acc[2][2 * kHalf + 1]),
           [d0] "+w"(acc[3][2 * kHalf]), [d1] "+w"(acc[3][2 * kHalf + 1])
-        : [ahead] "i"(kAheadBytes), [magic] "r"(kFloatBias), [scales] "i"(-24 * static_cast<int>(kHalf))
+        : [ahead] "i"(kAheadBytes), [bias] "r"(kFloatBias), [scales] "i"(-24 * static_cast<int>(kHalf))
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
 }

@@ -140,7 +140,8 @@ namespace {
 
 // The same sum, not added to anything, for two tokens by row pair, a unit a round. Registers: v0-v3 sums, v4-v7
 // activations, v16-v23 weights, v24-v27 low nibbles, v27-v30 scales, v31 the mask of low nibbles.
-[[gnu::always_inline]] inline void sum_units_q4_k(const std::byte* block, const std::byte* x, int32x4_t (&total)[4]) {
+[[gnu::always_inline]] inline void sum_units(PanelQ4_K, const std::byte* block, const std::byte* x,
+                                             int32x4_t (&total)[4]) {
     const std::byte* w = block + PanelQ4_K::kUnitsAt;
     const std::byte* scales = block + PanelQ4_K::kScalesAt;
     std::size_t units = 8;
@@ -225,8 +226,8 @@ namespace {
 // The same for four tokens, by token pair and row pair, a unit a round. Registers: v0-v3 sums of a unit for the first
 // token pair, v4-v7 for the second, v16-v23 weights and then, in v16-v19, scales, v24-v27 low nibbles, v28 and v29
 // activations, v31 the mask of low nibbles.
-[[gnu::always_inline]] inline void sum_units_q4_k(const std::byte* block, const std::byte* x,
-                                                  int32x4_t (&total)[2][4]) {
+[[gnu::always_inline]] inline void sum_units(PanelQ4_K, const std::byte* block, const std::byte* x,
+                                             int32x4_t (&total)[2][4]) {
     const std::byte* w = block + PanelQ4_K::kUnitsAt;
     const std::byte* scales = block + PanelQ4_K::kScalesAt;
     std::size_t units = 8;
@@ -340,8 +341,8 @@ namespace {
 // The same for eight tokens in the tiles x and y, and the first or second four rows. Registers: v0-v3 weights, v24,
 // v25, v26 and v29 low nibbles, v4-v7, v20-v22 and v30 sums, v16-v19 activations, v27 and v28 scales.
 template <std::size_t kHalf>
-[[gnu::always_inline]] inline void sum_units_q4_k(const std::byte* block, const std::byte* x, const std::byte* y,
-                                                  int32x4_t (&total)[4][4]) {
+[[gnu::always_inline]] inline void sum_units(PanelQ4_K, const std::byte* block, const std::byte* x, const std::byte* y,
+                                             int32x4_t (&total)[4][4]) {
     const std::byte* w = block + PanelQ4_K::kUnitsAt + kHalf * 32;
     const std::byte* scales = block + PanelQ4_K::kScalesAt + kHalf * 4;
     std::size_t units = 8;

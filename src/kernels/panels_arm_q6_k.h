@@ -14,7 +14,8 @@ namespace {
 
 // Two tokens, by row pair. v4-v7 sums of sixteen columns by row pair, v16-v19 activations, v20-v23 more weights,
 // v24-v29 scales.
-[[gnu::always_inline]] inline void sum_units_q6_k(const std::byte* block, const std::byte* x, int32x4_t (&total)[4]) {
+[[gnu::always_inline]] inline void sum_units(PanelQ6_K, const std::byte* block, const std::byte* x,
+                                             int32x4_t (&total)[4]) {
     const std::byte* w = block + PanelQ6_K::kUnitsAt;
     const std::byte* scales = block + PanelQ6_K::kScalesAt;
     std::size_t units = 8;
@@ -126,8 +127,8 @@ namespace {
 
 // Four tokens, by token pair and row pair, two row pairs at a time. v4-v7 sums of sixteen columns, v16-v19 more
 // weights, v20-v23 activations, v24-v29 scales.
-[[gnu::always_inline]] inline void sum_units_q6_k(const std::byte* block, const std::byte* x,
-                                                  int32x4_t (&total)[2][4]) {
+[[gnu::always_inline]] inline void sum_units(PanelQ6_K, const std::byte* block, const std::byte* x,
+                                             int32x4_t (&total)[2][4]) {
     const std::byte* w = block + PanelQ6_K::kUnitsAt;
     const std::byte* scales = block + PanelQ6_K::kScalesAt;
     std::size_t units = 8;
@@ -281,8 +282,8 @@ namespace {
 // Eight tokens in the tiles x and y, and the first or second four rows. v4-v7 sums of sixteen columns by token pair,
 // v16-v23 activations, v27-v30 scales.
 template <std::size_t kHalf>
-[[gnu::always_inline]] inline void sum_units_q6_k(const std::byte* block, const std::byte* x, const std::byte* y,
-                                                  int32x4_t (&total)[4][4]) {
+[[gnu::always_inline]] inline void sum_units(PanelQ6_K, const std::byte* block, const std::byte* x, const std::byte* y,
+                                             int32x4_t (&total)[4][4]) {
     const std::byte* w = block + PanelQ6_K::kUnitsAt + kHalf * 96;
     const std::byte* scales = block + PanelQ6_K::kScalesAt + kHalf * 4;
     std::size_t units = 8;

@@ -19,8 +19,7 @@ inline constexpr std::size_t kFewTokens = 2 * kTileTokens;
 
 // Types that are so fast with two tokens and four that six are better served by tiles of four and two.
 template <typename Panel>
-inline constexpr bool kTileByTile =
-    std::is_same_v<Panel, PanelQ4_1> || std::is_same_v<Panel, PanelQ4_K> || std::is_same_v<Panel, PanelQ6_K>;
+inline constexpr bool kTileByTile = std::is_same_v<Panel, PanelQ4_1> || kInAssembly<Panel>;
 
 template <typename Panel>
 void two_tiles(const PanelTask& task, std::size_t row) {
