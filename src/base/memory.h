@@ -11,6 +11,16 @@ namespace hearth {
 
 inline constexpr std::size_t kCacheLine = 64;
 
+// Asks for the line of an address that will be read once, soon but not at once; any address will do. On AArch64 into
+// the third cache, from where the core fetches on by itself, else into the second: so each reads fastest.
+[[gnu::always_inline]] inline void fetch_line(const void* address) {
+#if defined(__aarch64__)
+    __builtin_prefetch(address, 0, 1);
+#else
+    __builtin_prefetch(address, 0, 2);
+#endif
+}
+
 class Buffer {
 public:
     Buffer() = default;

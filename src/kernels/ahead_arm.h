@@ -6,6 +6,8 @@
 
 #include <cstddef>
 
+#include "base/memory.h"
+
 namespace hearth {
 
 namespace {
@@ -16,7 +18,7 @@ inline constexpr std::size_t kLineBytes = 64;
 // Past the end of the weights there may be others, or nothing; asking does no harm.
 template <std::size_t kBytes>
 [[gnu::always_inline]] inline void fetch_ahead(const std::byte* weights) {
-    for (std::size_t i = 0; i < kBytes; i += kLineBytes) __builtin_prefetch(weights + kAheadBytes + i, 0, 1);
+    for (std::size_t i = 0; i < kBytes; i += kLineBytes) fetch_line(weights + kAheadBytes + i);
 }
 
 }  // namespace

@@ -13,20 +13,14 @@ namespace hearth {
 namespace {
 
 constexpr std::size_t kChunkWords = (std::size_t{1} << 20) / sizeof(std::uint64_t);
-// As the kernels fetch: on AArch64 into the third cache, from where the core goes on by itself, else into the second.
 constexpr std::size_t kAheadWords = (std::size_t{12} << 10) / sizeof(std::uint64_t);
-#if defined(__aarch64__)
-constexpr int kLocality = 1;
-#else
-constexpr int kLocality = 2;
-#endif
 
 std::uint64_t sum_words(std::span<const std::uint64_t> words) {
     // Eight sums in flight, so that the additions do not wait for each other.
     std::uint64_t sums[8] = {};
     std::size_t i = 0;
     for (; i + 8 <= words.size(); i += 8) {
-        __builtin_prefetch(words.data() + i + kAheadWords, 0, kLocality);
+        fetch_line(words.data() + i + kAheadWords);
         for (std::size_t lane = 0; lane < 8; ++lane) sums[lane] += words[i + lane];
     }
     for (; i < words.size(); ++i) sums[0] += words[i];

@@ -32,10 +32,10 @@ constexpr std::uint32_t kStopping = 1U << 13;
 constexpr std::uint32_t kGeneration =
     1U << 14;  // one step; wraps around, which at worst makes a worker sit one region out
 
-constexpr double kSpinSeconds = 200e-6;  // longer than it takes to choose a token and send it between two decode steps
-constexpr int kPausesPerClockLook = 32;  // reading the clock costs about as much as these
-constexpr int kPausesBeforeStealing = 16;  // those who have come will take their own part
-constexpr int kCrowdedYields = 4;          // with more threads than CPUs, spinning only keeps the others from working
+constexpr double kSpinSeconds = 200e-6;   // longer than it takes to choose a token and send it between two decode steps
+constexpr int kPausesPerClockLook = 32;   // reading the clock costs about as much as these
+constexpr int kPausesBeforeHelping = 16;  // mostly the others are about to end too
+constexpr int kCrowdedYields = 4;         // with more threads than CPUs, spinning only keeps the others from working
 
 void pause_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -65,20 +65,18 @@ bool spin_until(Ready ready, bool crowded) {
     return false;
 }
 
-constexpr std::size_t kMaxDealt = 64;  // workers with a part of their own in a phase: one bit each
+constexpr std::uint64_t kMaxItems = std::uint64_t{1} << 24;  // of a phase; leaves room to number 2^40 phases
+constexpr std::size_t kPhasesPrepared = 2;  // at most so many ahead: attention lies between two that read weights
 
 }  // namespace
 
-// What workers share of one phase. Items [0, dealt * part) lie in parts, one a worker; the rest is taken bit by bit.
-// Those who wait look at a cache line that is written once, not at the one all others count in.
+// What workers share of one phase. Those who wait look at a cache line that is written once, not at the one all others
+// count in.
 struct PhaseState {
     alignas(kCacheLine) std::uint32_t items = 0;
-    std::uint32_t dealt = 0;                                 // number of parts
-    std::uint32_t part = 0;                                  // items of a part
-    std::uint32_t bit = 0;                                   // items taken at a time from the rest
+    std::uint32_t parts = 0;                                 // one for each worker
     std::atomic<std::uint32_t> ended{0};                     // the last region in which all items were done
-    alignas(kCacheLine) std::atomic<std::uint32_t> next{0};  // of the rest
-    std::atomic<std::uint32_t> done{0};                      // items
+    alignas(kCacheLine) std::atomic<std::uint32_t> done{0};  // items
 
     void set(std::size_t count, std::size_t workers, std::uint32_t region) {
         if (count == 0) {
@@ -86,26 +84,46 @@ struct PhaseState {
         } else if (ended.load(std::memory_order_relaxed) == region) {
             ended.store(region - 1, std::memory_order_relaxed);  // of the same number, long ago
         }
-        if (items != count || dealt != std::min(workers, kMaxDealt)) {
-            items = static_cast<std::uint32_t>(count);
-            dealt = static_cast<std::uint32_t>(std::min(workers, kMaxDealt));
-            // One eighth stays for the faster ones, if there are items enough to share out that finely.
-            part = count >= 4 * dealt ? items / dealt - items / (8 * dealt) : items / dealt;
-            bit = std::max(1u, (items - dealt * part) / (2 * dealt));
-        }
-        next.store(dealt * part, std::memory_order_relaxed);
+        items = static_cast<std::uint32_t>(count);
+        parts = static_cast<std::uint32_t>(workers);
         done.store(0, std::memory_order_relaxed);
+    }
+    // Rounded up: an item alone is the caller's, who is there.
+    std::uint32_t part_begin(std::size_t part) const {
+        return static_cast<std::uint32_t>((std::uint64_t{items} * part + parts - 1) / parts);
+    }
+    // What an owner takes of its part at once: with two workers most of it, and less the more there are of which one
+    // may be late.
+    std::uint32_t owners_bit(std::uint32_t left) const { return std::max(1u, left * 8 / (parts + 7)); }
+};
+
+// How much of a worker's part has been taken, and in which phase: whoever comes first to it in a new one begins it.
+struct alignas(kCacheLine) TakenPart {
+    std::atomic<std::uint64_t> state{0};  // number of the phase * kMaxItems + items taken
+
+    struct Bit {
+        std::uint32_t first = 0;  // of the part
+        std::uint32_t count = 0;  // 0: there is none left
+    };
+    template <typename Size>
+    Bit take(std::uint64_t phase, std::uint32_t items, Size size_of_bit) {
+        std::uint64_t before = state.load(std::memory_order_relaxed);
+        while (true) {
+            const std::uint64_t last_phase = before / kMaxItems;
+            if (last_phase > phase) return {};
+            const std::uint32_t first = last_phase == phase ? static_cast<std::uint32_t>(before % kMaxItems) : 0;
+            if (first >= items) return {};
+            const Bit bit{first, size_of_bit(items - first)};
+            const std::uint64_t after = phase * kMaxItems + first + bit.count;
+            if (state.compare_exchange_weak(before, after, std::memory_order_relaxed)) return bit;
+        }
     }
 };
 
-// The last phase of which somebody has taken this worker's part.
-struct alignas(kCacheLine) TakenPart {
-    std::atomic<std::uint64_t> phase{0};
-
-    bool take(std::uint64_t number) {
-        std::uint64_t before = phase.load(std::memory_order_relaxed);
-        return before < number && phase.compare_exchange_strong(before, number, std::memory_order_relaxed);
-    }
+// How far a worker has come with preparing its part of a phase.
+struct Prepared {
+    std::size_t phase = 0;
+    std::size_t turn = 0;
 };
 
 struct ThreadPool::Impl {
@@ -115,12 +133,12 @@ struct ThreadPool::Impl {
     // Written by the caller while the gate is closed and nobody is inside; read by workers inside.
     alignas(kCacheLine) std::size_t count = 0;
     ItemFn function = nullptr;
-    PhaseFn phase_function = nullptr;  // when set, the region is made of phases
-    std::vector<PhaseState> phases;    // at least as many as the region has
-    std::vector<TakenPart> taken;      // by worker
-    std::uint64_t phases_before = 0;   // in all regions before this one
-    std::uint32_t region = 0;          // its number
     void* context = nullptr;
+    PhaseWork phase_work = {};        // when it has a body, the region is made of phases
+    std::vector<PhaseState> phases;   // at least as many as the region has
+    std::vector<TakenPart> taken;     // by worker
+    std::uint64_t phases_before = 0;  // in all regions before this one
+    std::uint32_t region = 0;         // its number
 
     alignas(kCacheLine) std::atomic<std::uint32_t> parked{0};  // workers waiting on the gate in the kernel
     std::atomic<std::uint32_t> phase_parked{0};                // workers asleep until a phase is complete
@@ -139,6 +157,7 @@ struct ThreadPool::Impl {
     void do_items(std::size_t worker);
     void do_phase(std::size_t index, std::size_t worker);
     bool ended(const PhaseState& phase) const { return phase.ended.load(std::memory_order_acquire) == region; }
+    void prepare_while_waiting(std::size_t index, std::size_t worker, Prepared& prepared);
     void wait_for(PhaseState& phase);
     void run_region();
     void leave();
@@ -157,35 +176,54 @@ void ThreadPool::Impl::do_items(std::size_t worker) {
 void ThreadPool::Impl::do_phase(std::size_t index, std::size_t worker) {
     PhaseState& phase = phases[index];
     std::uint32_t did = 0;
-    const auto take = [&](std::size_t part) {
-        if (phase.part == 0 || !taken[part].take(phases_before + index + 1)) return;
-        phase_function(context, index, part * phase.part, (part + 1) * phase.part, worker);
-        did += phase.part;
+    const auto do_part = [&](std::size_t part, auto size_of_bit) {
+        const std::uint32_t begin = phase.part_begin(part);
+        const std::uint32_t size = phase.part_begin(part + 1) - begin;
+        while (true) {
+            const TakenPart::Bit bit = taken[part].take(phases_before + index + 1, size, size_of_bit);
+            if (bit.count == 0) return;
+            const std::size_t first = begin + bit.first;
+            phase_work.body(phase_work.context, index, first, first + bit.count, worker);
+            did += bit.count;
+        }
     };
-    if (worker < phase.dealt) take(worker);
-    while (phase.next.load(std::memory_order_relaxed) < phase.items) {
-        const std::uint32_t first = phase.next.fetch_add(phase.bit, std::memory_order_relaxed);
-        if (first >= phase.items) break;
-        const std::uint32_t last = std::min(first + phase.bit, phase.items);
-        phase_function(context, index, first, last, worker);
-        did += last - first;
-    }
-    const auto finish = [&] {
-        if (did == 0 || phase.done.fetch_add(did, std::memory_order_acq_rel) + did != phase.items) return;
+    const auto report = [&] {
+        if (did == 0) return;
+        const std::uint32_t done = phase.done.fetch_add(did, std::memory_order_acq_rel) + did;
+        did = 0;
+        if (done != phase.items) return;
         // Sequentially consistent against phase_parked: either the sleeper sees the end, or we see the sleeper.
         phase.ended.store(region);
         if (phase_parked.load() == 0) return;
         wakes.fetch_add(1, std::memory_order_relaxed);
         phase.ended.notify_all();
     };
-    finish();
-    did = 0;
-    for (int i = 0; i < kPausesBeforeStealing; ++i) {
+    if (worker < phase.parts) do_part(worker, [&](std::uint32_t left) { return phase.owners_bit(left); });
+    report();
+    for (int i = 0; i < kPausesBeforeHelping; ++i) {
         if (ended(phase)) return;
         pause_cpu();
     }
-    for (std::size_t part = 0; part < phase.dealt; ++part) take(part);
-    finish();
+    for (std::size_t i = 1; i <= phase.parts; ++i) {
+        do_part((worker + i) % phase.parts, [](std::uint32_t) { return 1u; });
+        report();
+    }
+}
+
+void ThreadPool::Impl::prepare_while_waiting(std::size_t index, std::size_t worker, Prepared& prepared) {
+    if (prepared.phase <= index) prepared = {.phase = index + 1};
+    while (prepared.phase <= index + kPhasesPrepared && prepared.phase < count) {
+        const PhaseState& next = phases[prepared.phase];
+        if (worker < next.parts) {
+            const std::uint32_t first = next.part_begin(worker);
+            const std::uint32_t last = next.part_begin(worker + 1);
+            do {
+                if (ended(phases[index])) return;
+            } while (first < last &&
+                     phase_work.prepare(phase_work.context, prepared.phase, first, last, prepared.turn++));
+        }
+        prepared = {.phase = prepared.phase + 1};
+    }
 }
 
 void ThreadPool::Impl::wait_for(PhaseState& phase) {
@@ -197,11 +235,14 @@ void ThreadPool::Impl::wait_for(PhaseState& phase) {
 }
 
 void ThreadPool::Impl::do_region(std::size_t worker) {
-    if (phase_function == nullptr) return do_items(worker);
+    if (phase_work.body == nullptr) return do_items(worker);
+    Prepared prepared;
     for (std::size_t index = 0; index < count; ++index) {
         if (ended(phases[index])) continue;
         do_phase(index, worker);
-        if (worker == 0 || index + 1 < count) wait_for(phases[index]);
+        if (worker != 0 && index + 1 == count) continue;
+        if (!crowded) prepare_while_waiting(index, worker, prepared);
+        wait_for(phases[index]);
     }
 }
 
@@ -285,7 +326,7 @@ ThreadPool::ThreadPool(std::size_t threads, WorkerPlaces places) : impl_(std::ma
     threads = std::clamp<std::size_t>(threads, 1, kMaxThreads);
     const std::size_t cpus = allowed_cpus().size();
     impl_->crowded = cpus != 0 && threads > cpus;
-    impl_->taken = std::vector<TakenPart>(std::min(threads, kMaxDealt));
+    impl_->taken = std::vector<TakenPart>(threads);
     impl_->threads.reserve(threads - 1);
     for (std::size_t worker = 1; worker < threads; ++worker) {
         try {
@@ -339,8 +380,8 @@ void ThreadPool::run(std::size_t count, ItemFn function, void* context) {
     } else {
         impl.count = count;
         impl.function = function;
-        impl.phase_function = nullptr;
         impl.context = context;
+        impl.phase_work = {};
         impl.next_item.store(0, std::memory_order_relaxed);
         impl.want(kMaxThreads);
         impl.run_region();
@@ -348,24 +389,24 @@ void ThreadPool::run(std::size_t count, ItemFn function, void* context) {
     impl.running.store(false, std::memory_order_relaxed);
 }
 
-void ThreadPool::run_phases(std::span<const std::size_t> items, std::size_t workers, PhaseFn function, void* context) {
+void ThreadPool::run_phases(std::span<const std::size_t> items, std::size_t workers, const PhaseWork& work) {
     Impl& impl = *impl_;
     workers = std::clamp<std::size_t>(workers, 1, size());
     CHECK(!impl.running.load(std::memory_order_relaxed));
     impl.running.store(true, std::memory_order_relaxed);
     if (workers == 1) {
         for (std::size_t phase = 0; phase < items.size(); ++phase) {
-            if (items[phase] != 0) function(context, phase, 0, items[phase], 0);
+            if (items[phase] != 0) work.body(work.context, phase, 0, items[phase], 0);
         }
     } else {
         if (impl.phases.size() < items.size()) impl.phases = std::vector<PhaseState>(items.size());
         ++impl.region;
         for (std::size_t phase = 0; phase < items.size(); ++phase) {
+            CHECK(items[phase] < kMaxItems);
             impl.phases[phase].set(items[phase], workers, impl.region);
         }
         impl.count = items.size();
-        impl.phase_function = function;
-        impl.context = context;
+        impl.phase_work = work;
         impl.want(workers == size() ? kMaxThreads : workers);
         impl.run_region();
         impl.phases_before += items.size();

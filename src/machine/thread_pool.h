@@ -47,27 +47,46 @@ public:
     }
 
     // Phases one after another in one region: body(phase, first, last, worker) does items [first, last) of a phase that
-    // has items[phase] of them, each exactly once; a phase begins when the one before is complete. Most of a phase is
-    // dealt out in equal neighbouring parts, so that a worker finds the same data in its cache the next time; the rest
-    // goes to whoever is free, and so does the part of a worker that has not come. A phase ends with its last item, not
-    // with the last worker to arrive. Only the first `workers` of the pool take part; the others go to sleep.
+    // has items[phase] of them, each exactly once; a phase begins when the one before is complete. Every worker has a
+    // part of its own, neighbouring items and as many as the others have, so that it finds the same data in its cache
+    // the next time. It takes them bit by bit, and whoever has none left takes from the others. A phase ends with its
+    // last item, not with the last worker to arrive. Only the first `workers` of the pool take part; the others go to
+    // sleep.
     template <typename Body>
     void for_each_phase(std::span<const std::size_t> items, Body&& body, std::size_t workers = SIZE_MAX) {
-        using Callable = std::remove_reference_t<Body>;
+        const auto nothing = [](std::size_t, std::size_t, std::size_t, std::size_t) { return false; };
+        for_each_phase(items, body, nothing, workers);
+    }
+
+    // The same, and a worker that waits for the others calls prepare(phase, first, last, turn) meanwhile, for its part
+    // of a phase to come and with turn = 0, 1, 2, ... until that returns false or the wait is over. It must be short
+    // and without effect on what is computed.
+    template <typename Body, typename Prepare>
+    void for_each_phase(std::span<const std::size_t> items, Body&& body, Prepare&& prepare, std::size_t workers) {
+        struct Both {
+            std::remove_reference_t<Body>& body;
+            std::remove_reference_t<Prepare>& prepare;
+        };
+        Both both{body, prepare};
         run_phases(
             items, workers,
-            [](void* context, std::size_t phase, std::size_t first, std::size_t last, std::size_t worker) {
-                (*static_cast<Callable*>(context))(phase, first, last, worker);
-            },
-            const_cast<void*>(static_cast<const void*>(&body)));
+            {.body = [](void* context, std::size_t phase, std::size_t first, std::size_t last,
+                        std::size_t worker) { static_cast<Both*>(context)->body(phase, first, last, worker); },
+             .prepare = [](void* context, std::size_t phase, std::size_t first, std::size_t last,
+                           std::size_t turn) { return static_cast<Both*>(context)->prepare(phase, first, last, turn); },
+             .context = &both});
     }
 
 private:
     friend class PlacedCaller;
     using ItemFn = void (*)(void* context, std::size_t item, std::size_t worker);
-    using PhaseFn = void (*)(void* context, std::size_t phase, std::size_t first, std::size_t last, std::size_t worker);
+    struct PhaseWork {
+        void (*body)(void* context, std::size_t phase, std::size_t first, std::size_t last, std::size_t worker);
+        bool (*prepare)(void* context, std::size_t phase, std::size_t first, std::size_t last, std::size_t turn);
+        void* context;
+    };
     void run(std::size_t count, ItemFn function, void* context);
-    void run_phases(std::span<const std::size_t> items, std::size_t workers, PhaseFn function, void* context);
+    void run_phases(std::span<const std::size_t> items, std::size_t workers, const PhaseWork& work);
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

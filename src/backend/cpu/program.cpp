@@ -206,6 +206,12 @@ void find_what_is_handed_on(CpuProgram& program, const Kernels& kernels) {
 
 }  // namespace
 
+std::span<const std::byte> CpuMatmul::bytes(std::size_t first_row, std::size_t rows) const {
+    if (packed == nullptr) return {weight.row(first_row), rows * weight.row_bytes()};
+    const std::size_t panels = round_up(rows, packed->panel_rows) / packed->panel_rows;
+    return {packed->panels + first_row / packed->panel_rows * packed->panel_bytes, panels * packed->panel_bytes};
+}
+
 CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWeights& packed, Prefill prefill) {
     CpuProgram program{.plan = &plan};
     const Arena& arena = plan.graph().arena();

@@ -33,6 +33,8 @@ struct CpuMatmul {
     const Node* node = nullptr;
     TensorView weight;
     const PackedMatrix* packed = nullptr;  // null: the rows as the file has them
+
+    std::span<const std::byte> bytes(std::size_t first_row, std::size_t rows) const;  // of some rows, whole panels
 };
 
 // How the activations of a matmul step lie.

@@ -19,6 +19,8 @@ constexpr std::size_t kAttentionTileRows = 32;  // rows that share K and V while
 constexpr std::size_t kBlocksPerPart = 4;       // KV blocks worth handing to another worker
 constexpr std::size_t kMaxSplitUnits = 64;      // rows times KV heads whose past may be cut
 constexpr std::size_t kMaxSplitBlocks = 4096;   // of such a past
+constexpr std::size_t kFetchedAtOnce = 2048;    // bytes of weights a waiting worker asks for before it looks up again,
+constexpr std::size_t kFetched = 256 << 10;     // and in all: no more than stay in its cache until it comes to them
 constexpr std::size_t kUnitsEach = 3;           // of a phase for every worker, so that none waits long for the last
 
 std::size_t ceil_divide(std::size_t a, std::size_t b) {
@@ -58,6 +60,9 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
     replay.row_tiles_.reserve(replay.program_.plan->limits().batch_rows);
     replay.phases_.reserve(2 * replay.program_.steps.size());
     replay.items_.reserve(2 * replay.program_.steps.size());
+    std::size_t segments = 0;
+    for (const CpuStep& step : replay.program_.steps) segments += step.segments.size();
+    replay.cuts_.reserve(segments);  // phases point at them: they never move
     return replay;
 }
 
@@ -69,6 +74,7 @@ void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInp
     pool_ = inputs.tokens.size() > kFewRows ? pools_.prefill : pools_.decode;
     phases_.clear();
     items_.clear();
+    cuts_.clear();
     find_row_tiles(inputs);
     only_prompts_ = only_prompts(inputs);
     cut_attention(inputs);
@@ -86,6 +92,9 @@ void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInp
         items_,
         [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t worker) {
             run_items(phases_[phase], base + phase, inputs, {first, last - first}, worker);
+        },
+        [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t turn) {
+            return fetch_weights(phases_[phase], {first, last - first}, turn);
         },
         chooses ? choice_.workers() : pool_->size());
     if (chooses) choice_.took(monotonic_seconds() - begun, phases_.size());
@@ -138,9 +147,16 @@ void CpuReplay::add_phases(const CpuStep& step, const StepInputs& inputs, const 
             add(first, ceil_divide(tokens, prologue_tokens(phase)));
         }
     }
-    std::size_t units = 0;
-    for (const Segment& segment : step.segments) units += ceil_divide(segment.rows, unit_rows(phase, segment));
-    add(phase, units * token_tiles(phase));
+    const std::size_t first_cut = cuts_.size();
+    std::size_t items = 0;
+    for (const Segment& segment : step.segments) {
+        const std::size_t rows = unit_rows(phase, segment);
+        const std::size_t end = items + ceil_divide(segment.rows, rows) * token_tiles(phase);
+        cuts_.push_back({.segment = &segment, .unit_rows = rows, .first_item = items, .end_item = end});
+        items = end;
+    }
+    phase.cuts = std::span(cuts_).subspan(first_cut);
+    add(phase, items);
 }
 
 void CpuReplay::run_items(const Phase& phase, std::uint64_t number, const StepInputs& inputs, ColumnRange items,
@@ -405,32 +421,51 @@ std::size_t CpuReplay::unit_rows(const Phase& phase, const Segment& segment) con
     return ceil_divide(wanted, alignment) * alignment;
 }
 
+// Asks for the next bytes of the weights that a worker will read first in a phase to come. False: no more.
+bool CpuReplay::fetch_weights(const Phase& phase, ColumnRange items, std::size_t turn) const {
+    if (phase.cuts.empty() || phase.tokens > kFewRows) return false;
+    std::size_t skipped = turn * kFetchedAtOnce;  // bytes
+    if (skipped >= kFetched) return false;
+    for (const Cut& cut : phase.cuts) {
+        const std::size_t first = std::max(items.first, cut.first_item);
+        const std::size_t last = std::min(items.first + items.count, cut.end_item);
+        if (first >= last) continue;
+        const std::size_t first_row = (first - cut.first_item) * cut.unit_rows;
+        const std::size_t rows = std::min((last - first) * cut.unit_rows, cut.segment->rows - first_row);
+        for (std::size_t i = 0; i < cut.segment->matmuls; ++i) {
+            const std::span<const std::byte> weights =
+                phase.step->matmuls[cut.segment->first_matmul + i].bytes(first_row, rows);
+            if (skipped < weights.size()) {
+                const std::size_t end = std::min(skipped + kFetchedAtOnce, weights.size());
+                for (std::size_t at = skipped; at < end; at += kCacheLine) fetch_line(weights.data() + at);
+                return true;
+            }
+            skipped -= weights.size();
+        }
+    }
+    return false;
+}
+
 void CpuReplay::run_matmuls(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker) {
-    const CpuStep& step = *phase.step;
     const std::size_t tiles = token_tiles(phase);
     const std::size_t tile_tokens = tokens_at_once(phase);
-    const std::size_t end = items.first + items.count;
-    std::size_t segment_begin = 0;  // first item of the segment
-    for (const Segment& segment : step.segments) {
-        const std::size_t rows = unit_rows(phase, segment);
-        const std::size_t segment_end = segment_begin + ceil_divide(segment.rows, rows) * tiles;
-        std::size_t item = std::max(items.first, segment_begin);
-        const std::size_t last = std::min(end, segment_end);
+    for (const Cut& cut : phase.cuts) {
+        std::size_t item = std::max(items.first, cut.first_item);
+        const std::size_t last = std::min(items.first + items.count, cut.end_item);
         while (item < last) {
-            const std::size_t unit = (item - segment_begin) / tiles;
-            const std::size_t tile = (item - segment_begin) % tiles;
+            const std::size_t unit = (item - cut.first_item) / tiles;
+            const std::size_t tile = (item - cut.first_item) % tiles;
             // With few tokens neighbouring units are one long walk through the weights.
             const std::size_t count = phase.tokens <= kFewRows ? last - item : 1;
-            const std::size_t first_row = unit * rows;
+            const std::size_t first_row = unit * cut.unit_rows;
             run_rectangle(phase, inputs,
-                          {.segment = &segment,
-                           .rows = {first_row, std::min(count * rows, segment.rows - first_row)},
+                          {.segment = cut.segment,
+                           .rows = {first_row, std::min(count * cut.unit_rows, cut.segment->rows - first_row)},
                            .first_token = tile * tile_tokens,
                            .tokens = tile + 1 < tiles ? tile_tokens : phase.tokens - tile * tile_tokens},
                           worker);
             item += count;
         }
-        segment_begin = segment_end;
     }
 }
 

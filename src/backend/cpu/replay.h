@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backend/cpu/cpu_pools.h"
@@ -29,6 +30,13 @@ private:
         Arrangement arrangement = Arrangement::Rows;
         std::byte* out = nullptr;
     };
+    // A segment of a phase in units of work, with the tokens' tiles of a unit one after another.
+    struct Cut {
+        const Segment* segment;
+        std::size_t unit_rows;
+        std::size_t first_item;  // of the phase
+        std::size_t end_item;
+    };
     struct Phase {
         const CpuStep* step = nullptr;
         bool prologue = false;          // this phase only makes the matmuls' input
@@ -37,6 +45,7 @@ private:
         std::size_t tokens = 0;
         std::byte* handed_on = nullptr;  // the matmuls' input, if the step before has made it
         HandOver next = {};
+        std::span<const Cut> cuts = {};  // of the matmuls
     };
     struct alignas(kCacheLine) Worker {
         std::uint64_t prologue_done = 0;  // number of the last phase whose input this worker has made
@@ -95,6 +104,7 @@ private:
     void quantize_rows(const QuantizeTask& task, std::size_t worker) const;
     void hand_on(const Phase& phase, ColumnRange columns, std::size_t first_token, std::size_t tokens,
                  std::size_t worker) const;
+    bool fetch_weights(const Phase& phase, ColumnRange items, std::size_t turn) const;
     void run_matmuls(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker);
     void run_rectangle(const Phase& phase, const StepInputs& inputs, const Rectangle& rectangle, std::size_t worker);
     static MatmulTask row_task(const CpuMatmul& matmul, const Activations& activations, const Operand& output,
@@ -125,6 +135,7 @@ private:
     std::vector<Worker> workers_;
     std::vector<Phase> phases_;
     std::vector<std::size_t> items_;  // by phase
+    std::vector<Cut> cuts_;           // of all phases
     std::vector<RowTile> row_tiles_;
     bool only_prompts_ = false;        // every sequence of the batch has rows enough to be fast
     std::size_t attention_parts_ = 1;  // of a unit's past

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -243,6 +244,59 @@ TEST(ThreadPool, EndsWhileSomeWorkersAreNotWanted) {
             std::vector<std::size_t>(3, 9), [](std::size_t, std::size_t, std::size_t, std::size_t) {}, 2);
         if (round % 2 == 0) give_way_to_a_park(pool, parks);
     }
+}
+
+TEST(ThreadPool, OthersDoWhatALateWorkerHasNotTaken) {
+    for (const std::size_t threads : {2u, 3u, 5u}) {
+        ThreadPool pool(threads);
+        const std::vector<std::size_t> items{64};
+        std::atomic<std::size_t> done{0};
+        bool helped = false;
+        pool.for_each_phase(items, [&](std::size_t, std::size_t first, std::size_t last, std::size_t) {
+            if (first == 0) {
+                ASSERT_LT(last, 64 / threads) << "an owner must not take all of its part at once";
+                const auto begun = std::chrono::steady_clock::now();
+                while (done.load() < 64 - last && std::chrono::steady_clock::now() - begun < std::chrono::seconds(20))
+                    std::this_thread::yield();
+                helped = done.load() == 64 - last;
+            }
+            done += last - first;
+        });
+        EXPECT_TRUE(helped) << threads << " threads";
+        EXPECT_EQ(done.load(), 64u);
+    }
+}
+
+TEST(ThreadPool, WorkersThatWaitPrepareTheirOwnPartsOfLaterPhases) {
+    if (allowed_cpus().size() < 2) GTEST_SKIP() << "with one CPU a thread that waits lets the others go on";
+    constexpr std::size_t kTurns = 3;
+    ThreadPool pool(2);
+    const std::vector<std::size_t> items{9, 0, 1, 30, 6, 12};
+    std::atomic<std::size_t> running{0};  // the latest phase of which an item was begun
+    std::atomic<std::size_t> prepared{0};
+    std::atomic<bool> wrong{false};
+    // Somebody waits for the sleeper of each phase, if not in the first region then in a later one.
+    for (int region = 0; region < 1000 && prepared.load() == 0; ++region) {
+        std::atomic<std::size_t> done{0};
+        running = 0;
+        pool.for_each_phase(
+            items,
+            [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t) {
+                running = phase;
+                if (first == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                done += last - first;
+            },
+            [&](std::size_t phase, std::size_t first, std::size_t last, std::size_t turn) {
+                ++prepared;
+                const bool is_a_part = first < last && last <= items[phase] && last - first <= items[phase] / 2 + 1;
+                if (!is_a_part || phase == 0 || phase > running.load() + 2 || turn >= kTurns) wrong = true;
+                return turn + 1 < kTurns;
+            },
+            2);
+        ASSERT_EQ(done.load(), 58u);
+    }
+    EXPECT_GT(prepared.load(), 0u);
+    EXPECT_FALSE(wrong.load());
 }
 
 TEST(ThreadPool, MakesPlainWritesOfAPhaseVisibleToTheNext) {
