@@ -13,6 +13,7 @@
 #include "engine/sequence.h"
 #include "gguf/gguf.h"
 #include "machine/affinity.h"
+#include "machine/bandwidth.h"
 #include "models/hyperparameters.h"
 #include "tensor/attention.h"
 
@@ -21,6 +22,7 @@ namespace hearth {
 namespace {
 
 constexpr std::size_t kDefaultRepetitions = 5;
+constexpr double kProbeSeconds = 0.03;  // of reading memory after each repetition
 constexpr std::size_t kBatchLimit = 64;
 
 Status check_interrupt() {
@@ -211,9 +213,9 @@ Result<std::shared_ptr<Engine>> load_for(std::span<const BenchTest> tests, const
     return load_engine(path, options, console);
 }
 
-// Ours and the peer's repetitions take turns, so that whatever else the machine does meets both.
+// Ours, the peer's repetitions and reads of plain memory take turns, so that whatever else the machine does meets all.
 Result<std::vector<BenchResult>> measure(std::span<const BenchTest> tests, const BenchRequest& request, Engine& engine,
-                                         const BenchPeer& peer, double roof, Console& console) {
+                                         const BenchPeer& peer, ReadProbe& probe, Console& console) {
     BenchRunner runner(engine.shared_from_this());
     ProgressBar bar(console, "bench", tests.size() * request.repetitions, ProgressBar::Unit::Items);
     std::vector<BenchResult> results;
@@ -222,11 +224,13 @@ Result<std::vector<BenchResult>> measure(std::span<const BenchTest> tests, const
         const bool compared = !peer.program.empty() && test.batch == 0;
         std::vector<double> ours;
         std::vector<double> theirs;
+        std::vector<double> roofs;
         bar.set_note(test.name());
         bar.update(done);
         TRY(runner.run(test));
         for (std::size_t repetition = 0; repetition < request.repetitions; ++repetition) {
             ours.push_back(TRY(runner.run(test)));
+            roofs.push_back(probe.measure(kProbeSeconds));
             if (compared) {
                 const Result<double> rate = measure_peer(peer, test, [&] { bar.update(done); });
                 TRY(check_interrupt());  // Ctrl-C ends the child too: that is no fault of its own
@@ -236,11 +240,15 @@ Result<std::vector<BenchResult>> measure(std::span<const BenchTest> tests, const
             TRY(check_interrupt());
             bar.update(++done);
         }
-        BenchResult result{test, summarise(std::move(ours)), {}, {}};
+        BenchResult result{
+            .test = test, .rate = summarise(std::move(ours)), .peer = {}, .roof_share = {}, .roof_gb_per_s = {}};
         if (compared) result.peer = summarise(std::move(theirs));
-        if (test.kind == BenchKind::Generate && roof > 0) {
+        const double roof = summarise(std::move(roofs)).median;
+        if (roof > 0) {
+            result.roof_gb_per_s = roof;
             const double steps = result.rate.median / static_cast<double>(test.rows());
-            result.roof_share = static_cast<double>(engine.weight_bytes()) * steps / (roof * 1e9);
+            const double gb_per_s = static_cast<double>(engine.weight_bytes()) * steps / 1e9;
+            if (test.kind == BenchKind::Generate) result.roof_share = gb_per_s / roof;
         }
         results.push_back(std::move(result));
     }
@@ -257,9 +265,10 @@ Status run_bench(const Arguments& arguments, Session& session) {
     const std::size_t threads = engine->threads();
     const std::string warning = busy_warning();
     const InterruptScope interrupts;
-    const double roof = measure_roof(threads);
+    ThreadPool probe_pool(threads);
+    ReadProbe probe(probe_pool, bytes_beyond_caches(detect_machine().topology));
     const BenchPeer peer{request.against, path, threads};
-    const std::vector<BenchResult> results = TRY(measure(tests, request, *engine, peer, roof, console));
+    const std::vector<BenchResult> results = TRY(measure(tests, request, *engine, peer, probe, console));
     if (!warning.empty()) console.note(warning);
 
     const std::string_view peer_column = request.against.empty() ? "" : "llama.cpp";
@@ -267,12 +276,14 @@ Status run_bench(const Arguments& arguments, Session& session) {
         console.print_line(bench_json(results, threads, peer_column).dump());
         return {};
     }
+    std::vector<double> roofs;
+    for (const BenchResult& result : results) roofs.push_back(result.roof_gb_per_s.value_or(0));
     console.print(bench_table(results, peer_column));
     console.note(console.for_error(Style::Dim, "median of " + std::to_string(request.repetitions) + " · cpu " +
                                                    std::to_string(threads) + (threads == 1 ? " thread" : " threads") +
                                                    " " + std::string(engine->isa()) + " · " +
                                                    format_bytes(engine->weight_bytes()) + " read a token · memory " +
-                                                   format_number(roof, 1) + " GB/s"));
+                                                   format_number(summarise(roofs).median, 1) + " GB/s"));
     return {};
 }
 
@@ -282,9 +293,10 @@ const Command kBenchCommand = {
     "bench",
     "Measure how fast a model runs here",
     "Times prompts (pp), decoding (tg), both at a depth (@d) and several sequences decoding together (@b). The figures "
-    "are medians with their standard deviation. roof is the share of the measured memory bandwidth that reading "
-    "the weights takes; step time is how long a step of a batch takes, one row being 1. Nothing is sampled. With "
-    "--against the same tests, except batches, run in llama.cpp with as many threads, each repetition after ours.",
+    "are medians with their standard deviation. roof is the share of the memory bandwidth, measured after each "
+    "repetition, that reading the weights takes; step time is how long a step of a batch takes, one row being 1. "
+    "Nothing is sampled. With --against the same tests, except batches, run in llama.cpp with as many threads, each "
+    "repetition after ours.",
     kPositionals,
     kOptions,
     kExamples,

@@ -143,6 +143,7 @@ Json bench_json(std::span<const BenchResult> results, std::size_t threads, std::
                             {"stddev", result.rate.deviation},
                             {"threads", static_cast<std::uint64_t>(threads)},
                             {"roof_share", number_or_null(result.roof_share)},
+                            {"roof_gb_s", number_or_null(result.roof_gb_per_s)},
                             {"relative_step_time", number_or_null(relative_step_time(result, results))}};
         if (!peer.empty()) {
             object.emplace_back("peer_tok_s", result.peer ? Json(result.peer->median) : Json());

@@ -53,6 +53,7 @@ struct BenchResult {
     BenchStatistics rate;                 // tokens of all sequences a second
     std::optional<BenchStatistics> peer;  // the same of the engine compared with
     std::optional<double> roof_share;     // of the memory bandwidth, 1 being all of it; none for prompts
+    std::optional<double> roof_gb_per_s;  // that bandwidth
 
     std::optional<double> ratio() const;
 };

@@ -110,7 +110,7 @@ Result<SamplingOptions> sampling_options(const Arguments& arguments) {
 
 double measure_roof(std::size_t threads) {
     ThreadPool pool(threads);
-    return measure_read_bandwidth(pool, bytes_beyond_caches(detect_machine().topology));
+    return ReadProbe(pool, bytes_beyond_caches(detect_machine().topology)).measure();
 }
 
 }  // namespace hearth

@@ -108,7 +108,7 @@ Result<FullPlan> make_plan(const Arguments& arguments, Session& session) {
 
     std::vector<DType> types;
     for (const WeightLoad& weight : plan.load.weights) types.push_back(weight.type);
-    plan.speed.read_bytes_per_second = measure_read_bandwidth(pool, bytes_beyond_caches(machine.topology)) * 1e9;
+    plan.speed.read_bytes_per_second = ReadProbe(pool, bytes_beyond_caches(machine.topology)).measure() * 1e9;
     if (!plan.load.attention.empty()) {
         plan.speed.kernels = measure_kernels(kernels, pool, types, plan.load.attention.front(), plan.load.kv_type);
     }

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <span>
+#include <utility>
 
 #include "base/clock.h"
-#include "base/memory.h"
 
 namespace hearth {
 namespace {
@@ -45,34 +44,42 @@ std::size_t bytes_beyond_caches(const Topology& topology) {
     return static_cast<std::size_t>(std::clamp<std::uint64_t>(last_bytes / 2 * 5, kLeast, kMost));
 }
 
-double measure_read_bandwidth(ThreadPool& pool, std::size_t bytes, double seconds) {
-    const double start = monotonic_seconds();
+ReadProbe::ReadProbe(ThreadPool& pool, std::size_t bytes) : pool_(pool) {
     const std::size_t count = std::max(bytes / sizeof(std::uint64_t), kChunkWords);
     Result<Reservation> memory = Reservation::create(count * sizeof(std::uint64_t));
-    if (!memory.ok()) return 0;
-    memory->prefer_large_pages();  // the roof is what the memory can do
-    const std::span<std::uint64_t> words(reinterpret_cast<std::uint64_t*>(memory->data()), count);
-    const std::size_t chunks = (count + kChunkWords - 1) / kChunkWords;
-    const auto chunk_of = [&](std::size_t item) {
-        const std::size_t first = item * kChunkWords;
-        return words.subspan(first, std::min(kChunkWords, count - first));
-    };
+    if (!memory.ok()) return;
+    memory_ = std::move(memory.value());
+    memory_.prefer_large_pages();  // the roof is what the memory can do
+    words_ = {reinterpret_cast<std::uint64_t*>(memory_.data()), count};
     // Written first: untouched pages are all the same zero page, which never leaves the cache.
-    pool.for_each(chunks, [&](std::size_t item, std::size_t) {
-        for (std::uint64_t& word : chunk_of(item)) word = item + 1;
+    pool_.for_each(chunks(), [&](std::size_t item, std::size_t) {
+        for (std::uint64_t& word : chunk(item)) word = item + 1;
     });
+}
+
+std::size_t ReadProbe::chunks() const {
+    return (words_.size() + kChunkWords - 1) / kChunkWords;
+}
+
+std::span<std::uint64_t> ReadProbe::chunk(std::size_t index) const {
+    const std::size_t first = index * kChunkWords;
+    return words_.subspan(first, std::min(kChunkWords, words_.size() - first));
+}
+
+double ReadProbe::measure(double seconds) {
+    const double start = monotonic_seconds();
     std::atomic<std::uint64_t> sink{0};
     double best_seconds = 0;
     do {
         const double before = monotonic_seconds();
-        pool.for_each(chunks, [&](std::size_t item, std::size_t) {
-            sink.fetch_add(sum_words(chunk_of(item)), std::memory_order_relaxed);
+        pool_.for_each(chunks(), [&](std::size_t item, std::size_t) {
+            sink.fetch_add(sum_words(chunk(item)), std::memory_order_relaxed);
         });
         const double taken = monotonic_seconds() - before;
         if (best_seconds == 0 || taken < best_seconds) best_seconds = taken;
     } while (monotonic_seconds() - start < seconds);
     if (best_seconds <= 0 || sink.load() == 0) return 0;
-    return static_cast<double>(count * sizeof(std::uint64_t)) / best_seconds / 1e9;
+    return static_cast<double>(words_.size_bytes()) / best_seconds / 1e9;
 }
 
 }  // namespace hearth

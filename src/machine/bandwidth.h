@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
+#include "base/memory.h"
 #include "machine/machine.h"
 #include "machine/thread_pool.h"
 
@@ -11,8 +14,22 @@ namespace hearth {
 // Bytes that do not fit the caches of this machine: at least 192 MiB, and two and a half times all of its last level.
 std::size_t bytes_beyond_caches(const Topology& topology);
 
-// GB/s (10^9 bytes) of the best of several plain reads over `bytes` of memory by all workers, taking about `seconds`
-// (at least one read). Choose `bytes` larger than the caches. 0 when the memory cannot be had.
-double measure_read_bandwidth(ThreadPool& pool, std::size_t bytes, double seconds = 0.1);
+// Memory to read with all workers of a pool, which must outlive it. Choose `bytes` larger than the caches.
+class ReadProbe {
+public:
+    ReadProbe(ThreadPool& pool, std::size_t bytes);
+
+    // GB/s (10^9 bytes) of the best of several plain reads over all of it, taking about `seconds` (at least one read).
+    // 0 when the memory could not be had.
+    double measure(double seconds = 0.1);
+
+private:
+    std::size_t chunks() const;
+    std::span<std::uint64_t> chunk(std::size_t index) const;
+
+    ThreadPool& pool_;
+    Reservation memory_;
+    std::span<std::uint64_t> words_;
+};
 
 }  // namespace hearth

@@ -90,10 +90,10 @@ TEST(BenchPeer, AnythingElseIsAnErrorThatNamesTheProgram) {
 }
 
 const std::vector<BenchResult> kResults = {
-    {kPrompt, {1000, 12.5}, BenchStatistics{500, 1}, {}},
-    {kDeepDecode, {90, 0.25}, BenchStatistics{100, 2}, 0.456},
-    {{BenchKind::Generate, 32, 0, 1}, {100, 1}, {}, 0.5},
-    {{BenchKind::Generate, 32, 0, 4}, {200, 1}, {}, 0.25},
+    {kPrompt, {1000, 12.5}, BenchStatistics{500, 1}, {}, {}},
+    {kDeepDecode, {90, 0.25}, BenchStatistics{100, 2}, 0.456, 55.5},
+    {{BenchKind::Generate, 32, 0, 1}, {100, 1}, {}, 0.5, {}},
+    {{BenchKind::Generate, 32, 0, 4}, {200, 1}, {}, 0.25, {}},
 };
 
 TEST(BenchTable, AlignsFiguresAndLeavesOutEmptyColumns) {
@@ -103,21 +103,22 @@ TEST(BenchTable, AlignsFiguresAndLeavesOutEmptyColumns) {
               "tg32@d2048    90.00   0.25  45.6 %                100.00  2.00  0.90×\n"
               "tg32@b1      100.00   1.00  50.0 %      1.00×\n"
               "tg32@b4      200.00   1.00  25.0 %      2.00×\n");
-    const std::vector<BenchResult> alone = {{kPrompt, {1000, 12.5}, {}, {}}};
+    const std::vector<BenchResult> alone = {{kPrompt, {1000, 12.5}, {}, {}, {}}};
     EXPECT_EQ(bench_table(alone, ""), "test     tok/s      ±\npp512  1000.00  12.50\n");
 }
 
 TEST(BenchJson, HasTheSameKeysInEveryObject) {
-    EXPECT_EQ(bench_json(std::span(kResults).subspan(1), 2, "llama.cpp").dump(),
-              R"([{"test": "tg32@d2048", "tok_s": 90.0, "stddev": 0.25, "threads": 2, "roof_share": 0.456, )"
-              R"("relative_step_time": null, "peer_tok_s": 100.0, "peer_stddev": 2.0, "ratio": 0.9}, )"
-              R"({"test": "tg32@b1", "tok_s": 100.0, "stddev": 1.0, "threads": 2, "roof_share": 0.5, )"
-              R"("relative_step_time": 1.0, "peer_tok_s": null, "peer_stddev": null, "ratio": null}, )"
-              R"({"test": "tg32@b4", "tok_s": 200.0, "stddev": 1.0, "threads": 2, "roof_share": 0.25, )"
-              R"("relative_step_time": 2.0, "peer_tok_s": null, "peer_stddev": null, "ratio": null}])");
+    EXPECT_EQ(
+        bench_json(std::span(kResults).subspan(1), 2, "llama.cpp").dump(),
+        R"([{"test": "tg32@d2048", "tok_s": 90.0, "stddev": 0.25, "threads": 2, "roof_share": 0.456, )"
+        R"("roof_gb_s": 55.5, "relative_step_time": null, "peer_tok_s": 100.0, "peer_stddev": 2.0, "ratio": 0.9}, )"
+        R"({"test": "tg32@b1", "tok_s": 100.0, "stddev": 1.0, "threads": 2, "roof_share": 0.5, )"
+        R"("roof_gb_s": null, "relative_step_time": 1.0, "peer_tok_s": null, "peer_stddev": null, "ratio": null}, )"
+        R"({"test": "tg32@b4", "tok_s": 200.0, "stddev": 1.0, "threads": 2, "roof_share": 0.25, )"
+        R"("roof_gb_s": null, "relative_step_time": 2.0, "peer_tok_s": null, "peer_stddev": null, "ratio": null}])");
     EXPECT_EQ(bench_json(std::span(kResults).first(1), 2, "").dump(),
               R"([{"test": "pp512", "tok_s": 1000.0, "stddev": 12.5, "threads": 2, "roof_share": null, )"
-              R"("relative_step_time": null}])");
+              R"("roof_gb_s": null, "relative_step_time": null}])");
 }
 
 }  // namespace

@@ -258,18 +258,20 @@ TEST(Describe, CarriesTheFiguresAndWritesUnknownLimitsAsNull) {
     EXPECT_EQ(json.find("features")->as_array()->size(), 2U);
 }
 
-TEST(MeasureReadBandwidth, GivesAPositiveFigure) {
+TEST(ReadProbe, GivesAPositiveFigure) {
     for (std::size_t threads : {1U, 2U}) {
         ThreadPool pool(threads);
-        EXPECT_GT(measure_read_bandwidth(pool, 8 << 20, 0.01), 0.0);
-        EXPECT_GT(measure_read_bandwidth(pool, 0, 0.0), 0.0);
-        EXPECT_GT(measure_read_bandwidth(pool, (3 << 20) + 12345, 0.0), 0.0);
+        ReadProbe probe(pool, 8 << 20);
+        EXPECT_GT(probe.measure(0.01), 0.0);
+        EXPECT_GT(probe.measure(0.0), 0.0);
+        EXPECT_GT(ReadProbe(pool, 0).measure(0.0), 0.0);
+        EXPECT_GT(ReadProbe(pool, (3 << 20) + 12345).measure(0.0), 0.0);
     }
 }
 
-TEST(MeasureReadBandwidth, GivesZeroWhenTheMemoryCannotBeHad) {
+TEST(ReadProbe, GivesZeroWhenTheMemoryCannotBeHad) {
     ThreadPool pool(1);
-    EXPECT_EQ(measure_read_bandwidth(pool, std::size_t{1} << 60, 0.0), 0.0);
+    EXPECT_EQ(ReadProbe(pool, std::size_t{1} << 60).measure(0.0), 0.0);
 }
 
 TEST(Bandwidth, IsMeasuredOverMoreThanTheCachesHold) {
