@@ -30,10 +30,12 @@ class Bench(CliTest):
         self.assertEqual([r["test"] for r in results],
                          ["pp16", "tg4", "pp16@d32", "tg4@d32", "tg4@b1", "tg4@b3"])
         for result in results:
-            self.assertEqual(list(result), ["test", "tok_s", "stddev", "threads", "roof_share", "relative_step_time"])
+            self.assertEqual(list(result), ["test", "tok_s", "stddev", "threads", "roof_share", "roof_gb_s",
+                                            "relative_step_time"])
             self.assertGreater(result["tok_s"], 0)
             self.assertGreaterEqual(result["stddev"], 0)
             self.assertEqual(result["threads"], 1)
+            self.assertGreater(result["roof_gb_s"], 0)
             self.assertEqual(result["roof_share"] is None, result["test"].startswith("pp"))
             self.assertEqual(result["relative_step_time"] is None, "@b" not in result["test"])
         self.assertEqual(results[4]["relative_step_time"], 1)
