@@ -190,17 +190,21 @@ template <typename Panel>
     }
 }
 
+// Whether the sum over the units of a block is in assembly: add_units for one token, sum_units for two, four and eight.
+template <typename Panel>
+inline constexpr bool kInAssembly = std::is_same_v<Panel, PanelQ4_K> || std::is_same_v<Panel, PanelQ6_K>;
+
 template <typename Panel>
 Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, std::size_t blocks) {
     Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
         Ints8 total = {vdupq_n_s32(0), vdupq_n_s32(0)};
-        if constexpr (std::is_same_v<Panel, PanelQ4_K>) {
-            add_units_q4_k(panel, x[b].q, total.low, total.high);
+        if constexpr (kInAssembly<Panel>) {
+            add_units(Panel{}, panel, x[b].q, total.low, total.high);
         } else {
             add_units<Panel>(panel, x[b].q, total);
+            if constexpr (Panel::kSub16) total = {uncross(total.low), uncross(total.high)};
         }
-        if constexpr (Panel::kSub16) total = {uncross(total.low), uncross(total.high)};
         constexpr int kFraction = Panel::Unit::kFraction;
         add_scaled(acc, to_floats<kFraction>(total.low), to_floats<kFraction>(total.high), Panel::scales(panel),
                    x[b].scale);
@@ -345,10 +349,6 @@ template <typename Panel, std::size_t kPairs>
     }
 }
 
-// Whether there is a sum_units in assembly for two, four and eight tokens.
-template <typename Panel>
-inline constexpr bool kInAssembly = std::is_same_v<Panel, PanelQ4_K> || std::is_same_v<Panel, PanelQ6_K>;
-
 template <typename Panel, std::size_t kPairs>
 TileSums<kPairs> tile256(const std::byte* panel, Tiles x, std::size_t blocks) {
     TileSums<kPairs> acc = {};
@@ -472,7 +472,9 @@ bool multiply_q4_0(const PanelTask& task) {
             const Tiles last = {x.first + (blocks - 1) * kTile32Bytes, x.bytes};
             acc = tile32<PanelQ4_0, kPairs>(panel + (blocks - 1) * PanelQ4_0::kBlockBytes, last, 1, acc);
         }
-        for (std::size_t t = 0; 2 * t < task.tokens; ++t) store_pair(task, row, 2 * t, acc.at[t]);
+        for (std::size_t t = 0; t < kPairs; ++t) {
+            if (2 * t < task.tokens) store_pair(task, row, 2 * t, acc.at[t]);
+        }
     }
     return true;
 }

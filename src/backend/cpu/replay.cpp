@@ -250,6 +250,12 @@ void CpuReplay::cut_attention(const StepInputs& inputs) {
     attention_parts_ = std::clamp<std::size_t>(blocks / kBlocksPerPart, 1, ceil_divide(pool_->size() * 8, units));
 }
 
+// Tiles in turn from both ends: later rows of a prompt look back on more, and every worker's part shall hold cheap and
+// dear ones.
+static std::size_t dealt_tile(std::size_t turn, std::size_t tiles) {
+    return turn % 2 == 0 ? turn / 2 : tiles - 1 - turn / 2;
+}
+
 void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker) {
     const Node& node = phase.step->nodes.front();
     const Operands values = operands(node, false, 0);
@@ -257,7 +263,7 @@ void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, Colu
     const std::size_t columns = values.output.columns / kv_heads;
     for (std::size_t item = items.first; item < items.first + items.count; ++item) {
         const std::size_t unit = item / attention_parts_;
-        const RowTile& tile = row_tiles_[unit / kv_heads];
+        const RowTile& tile = row_tiles_[dealt_tile(unit / kv_heads, row_tiles_.size())];
         const std::size_t kv_head = unit % kv_heads;
         if (tile.count > 1) {
             kernels_->attention_tile(attention_tile_task(node, values, inputs, tile.row, tile.count, kv_head));
