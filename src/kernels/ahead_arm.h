@@ -13,12 +13,11 @@ namespace hearth {
 namespace {
 
 inline constexpr std::size_t kAheadBytes = std::size_t{12} << 10;
-inline constexpr std::size_t kLineBytes = 64;
 
 // Past the end of the weights there may be others, or nothing; asking does no harm.
 template <std::size_t kBytes>
 [[gnu::always_inline]] inline void fetch_ahead(const std::byte* weights) {
-    for (std::size_t i = 0; i < kBytes; i += kLineBytes) fetch_line(weights + kAheadBytes + i);
+    for (std::size_t i = 0; i < kBytes; i += kCacheLine) fetch_line(weights + kAheadBytes + i);
 }
 
 }  // namespace

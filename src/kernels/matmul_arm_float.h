@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/memory.h"
 #include "kernels/ahead_arm.h"
 #include "kernels/kernels.h"
 
@@ -227,7 +228,7 @@ template <std::size_t kRows>
     const std::byte* next = task.weights + (row + kRows) * task.weight_row_bytes;
     for (std::size_t r = 0; r < kRows; ++r) {
         for (std::size_t i = 0; i < kLines; ++i) {
-            __builtin_prefetch(next + r * task.weight_row_bytes + i * kLineBytes, 0, 3);
+            __builtin_prefetch(next + r * task.weight_row_bytes + i * kCacheLine, 0, 3);
         }
     }
 }
@@ -244,8 +245,8 @@ void few_tile(const Task& task, std::size_t row, std::size_t token, const std::b
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
     if constexpr (kRows == 4 && kSpread<Task> == 1) fetch_next_rows<kRows>(task, row);
     for (std::size_t k = 0; k < whole; k += kLaneCount) {
-        if constexpr (kStepBytes >= kLineBytes) {
-            for (std::size_t i = 0; i < kStepBytes; i += kLineBytes) __builtin_prefetch(ahead + i, 0, 2);
+        if constexpr (kStepBytes >= kCacheLine) {
+            for (std::size_t i = 0; i < kStepBytes; i += kCacheLine) __builtin_prefetch(ahead + i, 0, 2);
             ahead += kSpread<Task> == 1 ? kStepBytes : kSpread<Task> * kLaneCount * sizeof(typename Weights::Element);
         }
         add_rows<Weights, kTokens>(lanes, w, x, k, k * kSpread<Task>, std::make_index_sequence<kRows>());
@@ -578,14 +579,14 @@ public:
     }
     [[gnu::always_inline]] void prefetch_part() {
         for (std::size_t i = 0; i < part_ && at_ < end_; ++i, ++at_) {
-            __builtin_prefetch(bytes_ + at_ / kRunLines * run_stride_ + at_ % kRunLines * kLineBytes, 0, 2);
+            __builtin_prefetch(bytes_ + at_ / kRunLines * run_stride_ + at_ % kRunLines * kCacheLine, 0, 2);
         }
     }
 
 private:
     // A run: the chunk's columns of a row, or of a panel's rows.
     static constexpr std::size_t kRunLines =
-        kSpread<Task> * kChunkColumns * sizeof(typename Weights::Element) / kLineBytes;
+        kSpread<Task> * kChunkColumns * sizeof(typename Weights::Element) / kCacheLine;
     static constexpr std::size_t kLines = kTileRows / kSpread<Task> * kRunLines;
     const std::byte* bytes_ = nullptr;
     std::size_t run_stride_ = 0;

@@ -6,13 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/memory.h"
 #include "kernels/kernels.h"
 
 namespace hearth {
 
 namespace {
 
-inline constexpr std::size_t kLineBytes = 64;
 inline constexpr std::size_t kRoundRows = 256;  // rows that share a conversion; more go in rounds
 
 // Rows are in the order of their tokens, so the positions they see begin and end ever later.
@@ -342,7 +342,7 @@ inline void widen_visible(const Context& context, const BlockTask& task, const R
     const std::byte* from = context.bytes(task.block, offset);
     const std::byte* fetched = context.bytes(next, offset);
     for (std::size_t four = fours.first; four < fours.end; four += 4) {
-        for (std::size_t i = 0; i < 4 * row_bytes; i += kLineBytes) {
+        for (std::size_t i = 0; i < 4 * row_bytes; i += kCacheLine) {
             __builtin_prefetch(fetched + four * row_bytes + i, 0, 2);
         }
         widen_rows(context.type, from + four * row_bytes, 4, context.dim, work.widened + four * context.dim);

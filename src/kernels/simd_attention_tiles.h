@@ -229,8 +229,8 @@ inline float score_one(const float* query, const float* key, std::size_t dim) {
 }
 
 // The exponential of reference_float.cpp for x <= 0, where every step has the same bits for less: adding 1.5 * 2^23
-// rounds to a whole number as v_round does, 2^n fits in one factor because e^-87.3 is still a normal number, and the
-// polynomial is halved throughout because the factor is 2^(n + 1): an even offset keeps ties to even. NaN stays.
+// rounds to a whole number, 2^n fits in one factor because e^-87.3 is still a normal number, and the polynomial is
+// halved throughout because the factor is 2^(n + 1): an even offset keeps ties to even. NaN stays.
 alignas(16) constexpr float kExpTerms[5][4] = {{0x1.123e14p-8f, 0x1.123e14p-8f, 0x1.123e14p-8f, 0x1.123e14p-8f},
                                                {0x1.55547ep-6f, 0x1.55547ep-6f, 0x1.55547ep-6f, 0x1.55547ep-6f},
                                                {0x1.55548ap-4f, 0x1.55548ap-4f, 0x1.55548ap-4f, 0x1.55548ap-4f},

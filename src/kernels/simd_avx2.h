@@ -187,9 +187,6 @@ inline constexpr std::size_t kWidth = 8;
 [[gnu::always_inline]] inline Vec v_fma(Vec a, Vec b, Vec c) {
     return _mm256_fmadd_ps(a, b, c);
 }
-[[gnu::always_inline]] inline Vec v_round(Vec a) {
-    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
 // MAXPS and MINPS return their second operand when one is NaN: x has to be that one.
 [[gnu::always_inline]] inline Vec v_clamp(Vec x, Vec low, Vec high) {
     return _mm256_min_ps(high, _mm256_max_ps(low, x));
@@ -209,15 +206,10 @@ inline constexpr std::size_t kWidth = 8;
     four = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
 }
-// (p * 2^(n >> 1)) * 2^(n - (n >> 1)) for whole n.
-[[gnu::always_inline]] inline Vec v_times_power_of_two(Vec p, Vec n) {
-    const __m256i whole = _mm256_cvtps_epi32(n);
-    const __m256i half = _mm256_srai_epi32(whole, 1);
-    const __m256i bias = _mm256_set1_epi32(127);
-    const Vec first = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
-    const Vec second =
-        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23));
-    return _mm256_mul_ps(_mm256_mul_ps(p, first), second);
+// The low bits of n, in two's complement, to the exponent of p.
+[[gnu::always_inline]] inline Vec v_add_to_exponent(Vec p, Vec n) {
+    const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(n), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
 }
 
 // The tree over sixteen lanes held in two vectors: l + (l + 8), + 4, + 2, + 1.

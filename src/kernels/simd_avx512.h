@@ -63,9 +63,6 @@ inline constexpr std::size_t kWidth = 16;
 [[gnu::always_inline]] inline Vec v_fma(Vec a, Vec b, Vec c) {
     return _mm512_fmadd_ps(a, b, c);
 }
-[[gnu::always_inline]] inline Vec v_round(Vec a) {
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
 // MAXPS and MINPS return their second operand when one is NaN: x has to be that one.
 [[gnu::always_inline]] inline Vec v_clamp(Vec x, Vec low, Vec high) {
     return _mm512_min_ps(high, _mm512_max_ps(low, x));
@@ -95,15 +92,10 @@ inline constexpr std::size_t kWidth = 16;
     four = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
 }
-// (p * 2^(n >> 1)) * 2^(n - (n >> 1)) for whole n.
-[[gnu::always_inline]] inline Vec v_times_power_of_two(Vec p, Vec n) {
-    const __m512i whole = _mm512_cvtps_epi32(n);
-    const __m512i half = _mm512_srai_epi32(whole, 1);
-    const __m512i bias = _mm512_set1_epi32(127);
-    const Vec first = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(half, bias), 23));
-    const Vec second =
-        _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(whole, half), bias), 23));
-    return _mm512_mul_ps(_mm512_mul_ps(p, first), second);
+// The low bits of n, in two's complement, to the exponent of p.
+[[gnu::always_inline]] inline Vec v_add_to_exponent(Vec p, Vec n) {
+    const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(n), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), exponent));
 }
 
 // The tree: l + (l + 8), + 4, + 2, + 1.

@@ -183,9 +183,6 @@ inline constexpr std::size_t kWidth = 4;
 [[gnu::always_inline]] inline Vec v_fma(Vec a, Vec b, Vec c) {
     return vfmaq_f32(c, a, b);
 }
-[[gnu::always_inline]] inline Vec v_round(Vec a) {
-    return vrndnq_f32(a);
-}
 [[gnu::always_inline]] inline Vec v_clamp(Vec x, Vec low, Vec high) {
     return vminq_f32(vmaxq_f32(x, low), high);
 }
@@ -201,14 +198,9 @@ inline constexpr std::size_t kWidth = 4;
 [[gnu::always_inline]] inline float v_largest(Vec a) {
     return vmaxvq_f32(a);
 }
-// (p * 2^(n >> 1)) * 2^(n - (n >> 1)) for whole n.
-[[gnu::always_inline]] inline Vec v_times_power_of_two(Vec p, Vec n) {
-    const int32x4_t whole = vcvtq_s32_f32(n);
-    const int32x4_t half = vshrq_n_s32(whole, 1);
-    const int32x4_t bias = vdupq_n_s32(127);
-    const Vec first = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(half, bias), 23));
-    const Vec second = vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vsubq_s32(whole, half), bias), 23));
-    return vmulq_f32(vmulq_f32(p, first), second);
+// The low bits of n, in two's complement, to the exponent of p.
+[[gnu::always_inline]] inline Vec v_add_to_exponent(Vec p, Vec n) {
+    return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(p), vshlq_n_u32(vreinterpretq_u32_f32(n), 23)));
 }
 
 // The tree over sixteen lanes held in four vectors: l + (l + 8), + 4, + 2, + 1.

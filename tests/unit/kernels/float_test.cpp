@@ -103,6 +103,23 @@ TEST(GeGlu, EveryLevelGivesTheBitsOfTheReference) {
     expect_gated_equal(&Kernels::geglu);
 }
 
+// Where the exponential of the gate leaves the normal numbers.
+TEST(SwiGlu, EveryLevelGivesTheBitsOfTheReferenceAtTheEndsOfTheRange) {
+    std::vector<float> gate;
+    for (int i = 0; i < 4000; ++i) {
+        gate.push_back(85.0f + static_cast<float>(i) * 0.001f);
+        gate.push_back(-gate.back());
+    }
+    const std::vector<float> up = random_values(gate.size(), 3);
+    std::vector<float> expected(gate.size());
+    supported_kernels().front().swiglu(gate.data(), up.data(), gate.size(), expected.data());
+    for (const Kernels& kernels : supported_kernels()) {
+        std::vector<float> actual(gate.size());
+        kernels.swiglu(gate.data(), up.data(), gate.size(), actual.data());
+        EXPECT_TRUE(same_bits(actual, expected)) << kernels.level;
+    }
+}
+
 TEST(SwiGlu, IsSiluTimesUp) {
     const std::vector<float> gate = random_values(256, 11);
     const std::vector<float> up = random_values(256, 12);
