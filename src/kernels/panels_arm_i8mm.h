@@ -472,7 +472,7 @@ bool multiply_q4_0(const PanelTask& task) {
             const Tiles last = {x.first + (blocks - 1) * kTile32Bytes, x.bytes};
             acc = tile32<PanelQ4_0, kPairs>(panel + (blocks - 1) * PanelQ4_0::kBlockBytes, last, 1, acc);
         }
-        for (std::size_t t = 0; t < kPairs; ++t) {
+        for (std::size_t t = 0; t < kPairs; ++t) {  // a constant, so that the sums stay in registers
             if (2 * t < task.tokens) store_pair(task, row, 2 * t, acc.at[t]);
         }
     }

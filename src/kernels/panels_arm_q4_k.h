@@ -1,5 +1,5 @@
-// Q4_K panels with one, four and eight tokens in assembly: compilers take 8 % longer for one, and run out of registers
-// with more. Loops in the best of a million orders that were tried on a Neoverse-V1.
+// Q4_K panels with one, two, four and eight tokens in assembly: compilers take 8 % longer for one, and run out of
+// registers with more. Loops in the best of a million orders that were tried on a Neoverse-V1.
 #pragma once
 
 #include "kernels/ahead_arm.h"

@@ -23,7 +23,7 @@ using Lanes = Vec[kVecs];
 
 // 1 + e^x with the exponential of reference_float.cpp, where every step has the same bits for less: adding 1.5 * 2^23
 // rounds to a whole number, and below the range, or where e^x is no normal number, nothing of it is left beside 1, so
-// there it may be wrong. A NaN may become a number.
+// there it may be wrong. A NaN may become a number: what is divided by it is one too.
 [[gnu::always_inline]] inline Vec v_one_plus_exp(Vec x) {
     const Vec high = v_set(88.7f);
     const Vec offset = v_set(12582912.0f);

@@ -27,6 +27,12 @@ std::size_t ceil_divide(std::size_t a, std::size_t b) {
     return (a + b - 1) / b;
 }
 
+// Tiles in turn from both ends: later rows of a prompt look back on more, and every worker's part shall hold cheap and
+// dear ones.
+std::size_t dealt_tile(std::size_t turn, std::size_t tiles) {
+    return turn % 2 == 0 ? turn / 2 : tiles - 1 - turn / 2;
+}
+
 }  // namespace
 
 Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, CpuPools pools) {
@@ -248,12 +254,6 @@ void CpuReplay::cut_attention(const StepInputs& inputs) {
     const std::size_t blocks = ceil_divide(longest, kKvBlockTokens);
     if (blocks > kMaxSplitBlocks) return;
     attention_parts_ = std::clamp<std::size_t>(blocks / kBlocksPerPart, 1, ceil_divide(pool_->size() * 8, units));
-}
-
-// Tiles in turn from both ends: later rows of a prompt look back on more, and every worker's part shall hold cheap and
-// dear ones.
-static std::size_t dealt_tile(std::size_t turn, std::size_t tiles) {
-    return turn % 2 == 0 ? turn / 2 : tiles - 1 - turn / 2;
 }
 
 void CpuReplay::run_attention(const Phase& phase, const StepInputs& inputs, ColumnRange items, std::size_t worker) {
