@@ -190,20 +190,35 @@ template <typename Panel>
     }
 }
 
-// Whether the sum over the units of a block is in assembly: add_units for one token, sum_units for two, four and eight.
+// Whether the sum over the units of a block is in assembly, for one, two, four and eight tokens: sum_units.
 template <typename Panel>
 inline constexpr bool kInAssembly = std::is_same_v<Panel, PanelQ4_K> || std::is_same_v<Panel, PanelQ6_K>;
 
+// The columns of one token as the assembly of a type wants them.
+struct ArrangedUnits {
+    static constexpr std::size_t kMost = 512;
+    alignas(16) std::int8_t at[kMost][48];
+
+    template <typename Panel>
+    void fill(const ActivationBlock256* x, std::size_t blocks) {
+        for (std::size_t unit = 0; unit < 8 * blocks; ++unit) {
+            arrange_unit(Panel{}, x[unit / 8].q + unit % 8 * kUnitColumns, at[unit]);
+        }
+    }
+};
+
+// Arranged units or, where there is no assembly or no room for so many, none.
 template <typename Panel>
-Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, std::size_t blocks) {
+Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, const ArrangedUnits* units,
+                     std::size_t blocks) {
     Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
         Ints8 total = {vdupq_n_s32(0), vdupq_n_s32(0)};
-        if constexpr (kInAssembly<Panel>) {
-            add_units(Panel{}, panel, x[b].q, total.low, total.high);
-        } else {
+        if (units == nullptr) {
             add_units<Panel>(panel, x[b].q, total);
             if constexpr (Panel::kSub16) total = {uncross(total.low), uncross(total.high)};
+        } else if constexpr (kInAssembly<Panel>) {
+            sum_units(Panel{}, panel, units->at[8 * b], total.low, total.high);
         }
         constexpr int kFraction = Panel::Unit::kFraction;
         add_scaled(acc, to_floats<kFraction>(total.low), to_floats<kFraction>(total.high), Panel::scales(panel),
@@ -497,19 +512,35 @@ template <typename Panel>
 }
 
 template <typename Panel>
-void one_token(const PanelTask& task) {
+void one_token32(const PanelTask& task) {
+    const auto* x = reinterpret_cast<const ActivationBlock32*>(task.activations);
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
-        Floats8 acc;
-        if constexpr (Panel::kColumns == kBlock32) {
-            const auto* x = reinterpret_cast<const ActivationBlock32*>(task.activations);
-            acc = all_blocks<Panel>(panel, x, task.columns / kBlock32);
-        } else {
-            const auto* x = reinterpret_cast<const ActivationBlock256*>(task.activations);
-            acc = one_token256<Panel>(panel, x, task.columns / kBlock256);
-        }
-        store_rows8(task.out + row, task.rows - row, acc);
+        store_rows8(task.out + row, task.rows - row, all_blocks<Panel>(panel, x, task.columns / kBlock32));
     }
+}
+
+template <typename Panel>
+void one_token256(const PanelTask& task, const ArrangedUnits* units) {
+    const auto* x = reinterpret_cast<const ActivationBlock256*>(task.activations);
+    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+        const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+        const Floats8 sums = one_token256<Panel>(panel, x, units, task.columns / kBlock256);
+        store_rows8(task.out + row, task.rows - row, sums);
+    }
+}
+
+template <typename Panel>
+void one_token(const PanelTask& task) {
+    if constexpr (Panel::kColumns == kBlock32) return one_token32<Panel>(task);
+    if constexpr (kInAssembly<Panel>) {
+        if (task.columns <= ArrangedUnits::kMost * kUnitColumns) {
+            ArrangedUnits units;
+            units.fill<Panel>(reinterpret_cast<const ActivationBlock256*>(task.activations), task.columns / kBlock256);
+            return one_token256<Panel>(task, &units);
+        }
+    }
+    if constexpr (Panel::kColumns == kBlock256) one_token256<Panel>(task, nullptr);
 }
 
 }  // namespace

@@ -13,104 +13,114 @@ namespace {
 // and one out of what was under the masks (see UnitSixBits). Common registers: v0-v3 weights; with several tokens v31
 // the mask of codes.
 
-// Adds scale times product with one token, whose eight columns are the first row of a 2 x 8 matrix with zeros in the
-// second: of the four sums of an SMMLA the first and third count. v4-v7 and v20-v23 sums of the first and second
-// sixteen columns by row pair, v14, v15, v28 and v29 more weights, v16-v19 activations, v24-v27 scales, v30 the mask of
-// codes.
-[[gnu::always_inline]] inline void add_units(PanelQ6_K, const std::byte* block, const std::int8_t* x, int32x4_t& low,
+// One token. The first sixteen columns of a unit are met as (a, 0) and the others as (0, b), so that each sixteen have
+// sums of their own in one SMMLA's four, to be scaled apart. Thirty-two columns as 48 bytes.
+inline void arrange_unit(PanelQ6_K, const std::int8_t* x, std::int8_t* out) {
+    const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(x + 16));
+    vst1q_s8(out, vld1q_s8(x));
+    vst1q_s8(out + 16, vreinterpretq_s8_s64(vzip1q_s64(vdupq_n_s64(0), b)));
+    vst1q_s8(out + 32, vreinterpretq_s8_s64(vzip2q_s64(vdupq_n_s64(0), b)));
+}
+
+// v4-v7 sums by row pair, v20-v23 more weights, v16-v19 activations, v15 and v24-v26 scales and their signs, v27-v30
+// where the scales of a row pair are, v31 the mask of codes.
+[[gnu::always_inline]] inline void sum_units(PanelQ6_K, const std::byte* block, const std::int8_t* x, int32x4_t& low,
                                              int32x4_t& high) {
+    // Bytes from 16 on are signs.
+    alignas(16) static constexpr std::uint8_t kScales[4][16] = {
+        {0, 16, 16, 16, 8, 24, 24, 24, 1, 17, 17, 17, 9, 25, 25, 25},
+        {2, 18, 18, 18, 10, 26, 26, 26, 3, 19, 19, 19, 11, 27, 27, 27},
+        {4, 20, 20, 20, 12, 28, 28, 28, 5, 21, 21, 21, 13, 29, 29, 29},
+        {6, 22, 22, 22, 14, 30, 30, 30, 7, 23, 23, 23, 15, 31, 31, 31}};
     const std::byte* w = block + PanelQ6_K::kUnitsAt;
     const std::byte* scales = block + PanelQ6_K::kScalesAt;
     std::size_t units = 8;
+    int32x4_t t[4] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
     fetch_ahead<PanelQ6_K::kUnitsAt>(block);
     __asm__ volatile(
-        "movi v30.16b, #0xfc\n"
+        "movi v31.16b, #0xfc\n"
+        "ldp q27, q28, [%[where]]\n"
+        "ldp q29, q30, [%[where], #32]\n"
         "1:\n"
+        "ldr q20, [%[w], #48]\n"
         "ldp q0, q1, [%[w], #0]\n"
-        "and v3.16b, v0.16b, v30.16b\n"
-        "movi v7.4s, #0\n"
-        "ldr q2, [%[w], #32]\n"
+        "and v3.16b, v0.16b, v31.16b\n"
         "sli v0.16b, v1.16b, #2\n"
-        "ldp q28, q29, [%[w], #48]\n"
-        "prfm pldl3keep, [%[w], #%c[ahead]+64]\n"
-        "ldr q27, [%[scales]]\n"
-        "and v1.16b, v1.16b, v30.16b\n"
-        "ldr q14, [%[w], #80]\n"
-        "and v15.16b, v28.16b, v30.16b\n"
-        "movi v6.4s, #0\n"
-        "sli v28.16b, v29.16b, #2\n"
+        "ldr q2, [%[w], #32]\n"
         "ldp d16, d17, [%[x]]\n"
-        "and v29.16b, v29.16b, v30.16b\n"
-        "sli v0.16b, v2.16b, #4\n"
-        "sli v28.16b, v14.16b, #4\n"
-        "ldp d18, d19, [%[x], #16]\n"
-        "sxtl v26.8h, v27.8b\n"
-        "and v2.16b, v2.16b, v30.16b\n"
-        "movi v20.4s, #0\n"
-        "and v14.16b, v14.16b, v30.16b\n"
-        "smmla v20.4s, v2.16b, v18.16b\n"
-        "movi v22.4s, #0\n"
-        "shl v0.16b, v0.16b, #2\n"
-        "movi v21.4s, #0\n"
+        "movi v5.4s, #0\n"
+        "and v23.16b, v20.16b, v31.16b\n"
+        "ldp q21, q22, [%[w], #64]\n"
+        "sli v20.16b, v21.16b, #2\n"
         "movi v4.4s, #0\n"
+        "and v1.16b, v1.16b, v31.16b\n"
         "smmla v4.4s, v3.16b, v16.16b\n"
         "smmla v4.4s, v1.16b, v17.16b\n"
-        "smmla v20.4s, v0.16b, v19.16b\n"
-        "ldp q0, q1, [%[w], #96]\n"
-        "ldr q2, [%[w], #128]\n"
-        "movi v5.4s, #0\n"
-        "smmla v21.4s, v14.16b, v18.16b\n"
-        "shl v28.16b, v28.16b, #2\n"
-        "smmla v5.4s, v15.16b, v16.16b\n"
-        "smmla v5.4s, v29.16b, v17.16b\n"
-        "smmla v21.4s, v28.16b, v19.16b\n"
-        "ldp q28, q29, [%[w], #144]\n"
-        "and v3.16b, v0.16b, v30.16b\n"
-        "and v15.16b, v28.16b, v30.16b\n"
-        "sli v28.16b, v29.16b, #2\n"
-        "movi v23.4s, #0\n"
-        "sli v0.16b, v1.16b, #2\n"
-        "add %[x], %[x], #32\n"
-        "and v1.16b, v1.16b, v30.16b\n"
-        "sxtl2 v27.8h, v27.16b\n"
-        "ldr q14, [%[w], #176]\n"
+        "ldr q24, [%[scales]]\n"
+        "movi v6.4s, #0\n"
+        "and v21.16b, v21.16b, v31.16b\n"
+        "smmla v5.4s, v23.16b, v16.16b\n"
+        "cmlt v25.16b, v24.16b, #0\n"
         "sli v0.16b, v2.16b, #4\n"
-        "and v2.16b, v2.16b, v30.16b\n"
-        "and v29.16b, v29.16b, v30.16b\n"
-        "prfm pldl3keep, [%[w], #%c[ahead]]\n"
-        "sli v28.16b, v14.16b, #4\n"
-        "prfm pldl3keep, [%[w], #%c[ahead]+128]\n"
-        "and v14.16b, v14.16b, v30.16b\n"
-        "smmla v6.4s, v3.16b, v16.16b\n"
-        "sxtl2 v25.4s, v26.8h\n"
-        "add %[scales], %[scales], #16\n"
         "shl v0.16b, v0.16b, #2\n"
-        "smmla v23.4s, v14.16b, v18.16b\n"
+        "ldp q18, q19, [%[x], #16]\n"
+        "and v2.16b, v2.16b, v31.16b\n"
+        "smmla v4.4s, v2.16b, v18.16b\n"
+        "smmla v4.4s, v0.16b, v19.16b\n"
+        "ldp q0, q1, [%[w], #96]\n"
+        "sli v20.16b, v22.16b, #4\n"
+        "and v22.16b, v22.16b, v31.16b\n"
+        "smmla v5.4s, v21.16b, v17.16b\n"
+        "ldr q2, [%[w], #128]\n"
+        "smmla v5.4s, v22.16b, v18.16b\n"
+        "shl v20.16b, v20.16b, #2\n"
+        "smmla v5.4s, v20.16b, v19.16b\n"
+        "tbl v26.16b, {v24.16b, v25.16b}, v27.16b\n"
+        "and v3.16b, v0.16b, v31.16b\n"
+        "ldr q20, [%[w], #144]\n"
+        "smmla v6.4s, v3.16b, v16.16b\n"
+        "and v23.16b, v20.16b, v31.16b\n"
+        "ldp q21, q22, [%[w], #160]\n"
+        "movi v7.4s, #0\n"
+        "prfm pldl3keep, [%[w], #%c[ahead]+128]\n"
+        "sli v0.16b, v1.16b, #2\n"
+        "add %[scales], %[scales], #16\n"
+        "tbl v15.16b, {v24.16b, v25.16b}, v28.16b\n"
+        "mla %[t0].4s, v4.4s, v26.4s\n"
+        "and v1.16b, v1.16b, v31.16b\n"
+        "prfm pldl3keep, [%[w], #%c[ahead]+0]\n"
+        "sli v20.16b, v21.16b, #2\n"
+        "smmla v7.4s, v23.16b, v16.16b\n"
+        "sli v0.16b, v2.16b, #4\n"
+        "and v21.16b, v21.16b, v31.16b\n"
+        "mla %[t1].4s, v5.4s, v15.4s\n"
+        "tbl v15.16b, {v24.16b, v25.16b}, v30.16b\n"
+        "smmla v7.4s, v21.16b, v17.16b\n"
         "smmla v6.4s, v1.16b, v17.16b\n"
-        "smmla v7.4s, v15.16b, v16.16b\n"
-        "shl v28.16b, v28.16b, #2\n"
+        "tbl v26.16b, {v24.16b, v25.16b}, v29.16b\n"
+        "and v2.16b, v2.16b, v31.16b\n"
+        "sli v20.16b, v22.16b, #4\n"
+        "prfm pldl3keep, [%[w], #%c[ahead]+64]\n"
+        "and v22.16b, v22.16b, v31.16b\n"
+        "shl v0.16b, v0.16b, #2\n"
+        "add %[x], %[x], #48\n"
         "add %[w], %[w], #192\n"
-        "smmla v23.4s, v28.16b, v19.16b\n"
-        "sxtl v24.4s, v26.4h\n"
-        "smmla v7.4s, v29.16b, v17.16b\n"
-        "sxtl v26.4s, v27.4h\n"
-        "smmla v22.4s, v2.16b, v18.16b\n"
-        "sxtl2 v27.4s, v27.8h\n"
-        "uzp1 v4.4s, v4.4s, v5.4s\n"
-        "mla %[low].4s, v4.4s, v24.4s\n"
-        "smmla v22.4s, v0.16b, v19.16b\n"
-        "uzp1 v20.4s, v20.4s, v21.4s\n"
-        "mla %[low].4s, v20.4s, v26.4s\n"
-        "uzp1 v6.4s, v6.4s, v7.4s\n"
-        "uzp1 v22.4s, v22.4s, v23.4s\n"
-        "mla %[high].4s, v6.4s, v25.4s\n"
-        "mla %[high].4s, v22.4s, v27.4s\n"
+        "shl v20.16b, v20.16b, #2\n"
+        "smmla v6.4s, v2.16b, v18.16b\n"
+        "smmla v7.4s, v22.16b, v18.16b\n"
+        "smmla v7.4s, v20.16b, v19.16b\n"
+        "mla %[t3].4s, v7.4s, v15.4s\n"
+        "smmla v6.4s, v0.16b, v19.16b\n"
+        "mla %[t2].4s, v6.4s, v26.4s\n"
         "subs %[units], %[units], #1\n"
         "b.ne 1b\n"
-        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [low] "+w"(low), [high] "+w"(high)
-        : [ahead] "i"(kAheadBytes)
-        : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v14", "v15", "v16", "v17", "v18", "v19",
-          "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30");
+        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [t0] "+w"(t[0]), [t1] "+w"(t[1]),
+          [t2] "+w"(t[2]), [t3] "+w"(t[3])
+        : [ahead] "i"(kAheadBytes), [where] "r"(kScales)
+        : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v15", "v16", "v17", "v18", "v19", "v20",
+          "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+    low = vpaddq_s32(t[0], t[1]);
+    high = vpaddq_s32(t[2], t[3]);
 }
 
 // Two tokens, by row pair. v4-v7 sums of sixteen columns by row pair, v16-v19 activations, v20-v23 more weights,

@@ -72,6 +72,18 @@ TEST(Panels, LongRowsAndManyTokensCrossEveryInnerBorder) {
     }
 }
 
+// Some kernels arrange activations in buffers of their own, which hold 16,384 columns.
+TEST(Panels, RowsAsLongAsBuffersAndLonger) {
+    for (const DType type : {DType::Q4_0, DType::Q4_K, DType::Q6_K}) {
+        for (const std::size_t columns : {std::size_t{16384}, std::size_t{16384} + 256}) {
+            for (const std::size_t tokens : {1u, 2u, 4u, 8u}) {
+                expect_equal({type, 9, columns}, random_values(tokens * columns, 5), tokens);
+                if (HasFatalFailure()) return;
+            }
+        }
+    }
+}
+
 TEST(Panels, FloatTilesGiveTheBitsOfRows) {
     for (const DType type : {DType::F16, DType::BF16}) {
         for (const std::size_t columns : {16u, 48u, 1024u, 1040u, 2064u}) {
