@@ -194,37 +194,70 @@ template <typename Panel>
 template <typename Panel>
 inline constexpr bool kInAssembly = std::is_same_v<Panel, PanelQ4_K> || std::is_same_v<Panel, PanelQ6_K>;
 
-// The columns of one token as the assembly of a type wants them.
+// The columns of one token as the assembly of a type wants them, and for minimums the sums of 32 of each block, which
+// are 128 * high + low: the high bytes, then the low ones.
 struct ArrangedUnits {
     static constexpr std::size_t kMost = 512;
     alignas(16) std::int8_t at[kMost][48];
+    alignas(16) std::int8_t sums[kMost / 8][16];
 
     template <typename Panel>
     void fill(const ActivationBlock256* x, std::size_t blocks) {
-        for (std::size_t unit = 0; unit < 8 * blocks; ++unit) {
-            arrange_unit(Panel{}, x[unit / 8].q + unit % 8 * kUnitColumns, at[unit]);
+        for (std::size_t b = 0; b < blocks; ++b) {
+            for (std::size_t unit = 0; unit < 8; ++unit) {
+                arrange_unit(Panel{}, x[b].q + unit * kUnitColumns, at[8 * b + unit]);
+            }
+            if constexpr (Panel::kMinimum) {
+                const SplitSums whole = split(vpaddq_s16(vld1q_s16(x[b].sums), vld1q_s16(x[b].sums + 8)));
+                vst1q_s8(sums[b], vcombine_s8(whole.high, whole.low));
+            }
         }
     }
 };
 
-// Arranged units or, where there is no assembly or no room for so many, none.
 template <typename Panel>
-Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, const ArrangedUnits* units,
-                     std::size_t blocks) {
+[[gnu::always_inline]] inline Ints8 minimum_sums(const std::byte* block, const std::int8_t (&sums)[16]) {
+    static_assert(Panel::kMinimums == Minimums::Per32);
+    const int8x16_t x = vld1q_s8(sums);
+    int32x4_t out[4];
+    for (std::size_t p = 0; p < 4; ++p) {
+        out[p] = vmmlaq_s32(vdupq_n_s32(0), Panel::minimum_vectors(block, p).whole, x);
+    }
+    return {vmlaq_n_s32(vuzp2q_s32(out[0], out[1]), vuzp1q_s32(out[0], out[1]), 128),
+            vmlaq_n_s32(vuzp2q_s32(out[2], out[3]), vuzp1q_s32(out[2], out[3]), 128)};
+}
+
+template <typename Panel>
+Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, std::size_t blocks) {
+    constexpr int kFraction = Panel::Unit::kFraction;
     Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
         Ints8 total = {vdupq_n_s32(0), vdupq_n_s32(0)};
-        if (units == nullptr) {
-            add_units<Panel>(panel, x[b].q, total);
-            if constexpr (Panel::kSub16) total = {uncross(total.low), uncross(total.high)};
-        } else if constexpr (kInAssembly<Panel>) {
-            sum_units(Panel{}, panel, units->at[8 * b], total.low, total.high);
-        }
-        constexpr int kFraction = Panel::Unit::kFraction;
+        add_units<Panel>(panel, x[b].q, total);
+        if constexpr (Panel::kSub16) total = {uncross(total.low), uncross(total.high)};
         add_scaled(acc, to_floats<kFraction>(total.low), to_floats<kFraction>(total.high), Panel::scales(panel),
                    x[b].scale);
         if constexpr (Panel::kMinimum) {
             const Ints8 sums = minimum_sums<Panel>(panel, x[b].sums);
+            add_scaled(acc, vcvtq_f32_s32(sums.low), vcvtq_f32_s32(sums.high), Panel::minimums(panel), -x[b].scale);
+        }
+    }
+    return acc;
+}
+
+// The same in assembly.
+template <typename Panel>
+Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, const ArrangedUnits& units,
+                     std::size_t blocks) {
+    constexpr int kFraction = Panel::Unit::kFraction;
+    Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
+    for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {
+        Ints8 total;
+        sum_units(Panel{}, panel, units.at[8 * b], total.low, total.high);
+        add_scaled(acc, to_floats<kFraction>(total.low), to_floats<kFraction>(total.high), Panel::scales(panel),
+                   x[b].scale);
+        if constexpr (Panel::kMinimum) {
+            const Ints8 sums = minimum_sums<Panel>(panel, units.sums[b]);
             add_scaled(acc, vcvtq_f32_s32(sums.low), vcvtq_f32_s32(sums.high), Panel::minimums(panel), -x[b].scale);
         }
     }
@@ -521,26 +554,33 @@ void one_token32(const PanelTask& task) {
 }
 
 template <typename Panel>
-void one_token256(const PanelTask& task, const ArrangedUnits* units) {
+void one_token256(const PanelTask& task) {
     const auto* x = reinterpret_cast<const ActivationBlock256*>(task.activations);
-    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
-        const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
-        const Floats8 sums = one_token256<Panel>(panel, x, units, task.columns / kBlock256);
-        store_rows8(task.out + row, task.rows - row, sums);
+    const std::size_t blocks = task.columns / kBlock256;
+    const auto each_panel = [&task](const auto& sums_of) {
+        for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+            const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+            store_rows8(task.out + row, task.rows - row, sums_of(panel));
+        }
+    };
+    if constexpr (kInAssembly<Panel>) {
+        if (8 * blocks <= ArrangedUnits::kMost) {
+            ArrangedUnits units;
+            units.fill<Panel>(x, blocks);
+            each_panel([&](const std::byte* panel) { return one_token256<Panel>(panel, x, units, blocks); });
+            return;
+        }
     }
+    each_panel([&](const std::byte* panel) { return one_token256<Panel>(panel, x, blocks); });
 }
 
 template <typename Panel>
 void one_token(const PanelTask& task) {
-    if constexpr (Panel::kColumns == kBlock32) return one_token32<Panel>(task);
-    if constexpr (kInAssembly<Panel>) {
-        if (task.columns <= ArrangedUnits::kMost * kUnitColumns) {
-            ArrangedUnits units;
-            units.fill<Panel>(reinterpret_cast<const ActivationBlock256*>(task.activations), task.columns / kBlock256);
-            return one_token256<Panel>(task, &units);
-        }
+    if constexpr (Panel::kColumns == kBlock32) {
+        one_token32<Panel>(task);
+    } else {
+        one_token256<Panel>(task);
     }
-    if constexpr (Panel::kColumns == kBlock256) one_token256<Panel>(task, nullptr);
 }
 
 }  // namespace

@@ -36,12 +36,16 @@ inline void arrange_unit(PanelQ4_K, const std::int8_t* x, std::int8_t* out) {
     const std::byte* w = block + PanelQ4_K::kUnitsAt;
     const std::byte* scales = block + PanelQ4_K::kScalesAt;
     std::size_t pairs = 4;
-    int32x4_t t[4] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+    int32x4_t t[4];
     fetch_ahead<PanelQ4_K::kUnitsAt>(block);
     __asm__ volatile(
         "movi v27.16b, #15\n"
         "ldp q28, q29, [%[where]]\n"
         "ldp q30, q31, [%[where], #32]\n"
+        "movi %[t0].4s, #0\n"
+        "movi %[t1].4s, #0\n"
+        "movi %[t2].4s, #0\n"
+        "movi %[t3].4s, #0\n"
         "1:\n"
         "ldp q18, q19, [%[w], #32]\n"
         "ldp q16, q17, [%[w], #0]\n"
@@ -140,8 +144,8 @@ inline void arrange_unit(PanelQ4_K, const std::int8_t* x, std::int8_t* out) {
         "mla %[t3].4s, v7.4s, v15.4s\n"
         "subs %[pairs], %[pairs], #1\n"
         "b.ne 1b\n"
-        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [pairs] "+r"(pairs), [t0] "+w"(t[0]), [t1] "+w"(t[1]),
-          [t2] "+w"(t[2]), [t3] "+w"(t[3])
+        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [pairs] "+r"(pairs), [t0] "=&w"(t[0]), [t1] "=&w"(t[1]),
+          [t2] "=&w"(t[2]), [t3] "=&w"(t[3])
         : [ahead] "i"(kAheadBytes), [where] "r"(kScalePlaces)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v12", "v13", "v14", "v15", "v16", "v17",
           "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");

@@ -35,12 +35,16 @@ inline void arrange_unit(PanelQ6_K, const std::int8_t* x, std::int8_t* out) {
     const std::byte* w = block + PanelQ6_K::kUnitsAt;
     const std::byte* scales = block + PanelQ6_K::kScalesAt;
     std::size_t units = 8;
-    int32x4_t t[4] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+    int32x4_t t[4];
     fetch_ahead<PanelQ6_K::kUnitsAt>(block);
     __asm__ volatile(
         "movi v31.16b, #0xfc\n"
         "ldp q27, q28, [%[where]]\n"
         "ldp q29, q30, [%[where], #32]\n"
+        "movi %[t0].4s, #0\n"
+        "movi %[t1].4s, #0\n"
+        "movi %[t2].4s, #0\n"
+        "movi %[t3].4s, #0\n"
         "1:\n"
         "ldr q20, [%[w], #48]\n"
         "ldp q0, q1, [%[w], #0]\n"
@@ -114,8 +118,8 @@ inline void arrange_unit(PanelQ6_K, const std::int8_t* x, std::int8_t* out) {
         "mla %[t2].4s, v6.4s, v26.4s\n"
         "subs %[units], %[units], #1\n"
         "b.ne 1b\n"
-        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [t0] "+w"(t[0]), [t1] "+w"(t[1]),
-          [t2] "+w"(t[2]), [t3] "+w"(t[3])
+        : [w] "+r"(w), [x] "+r"(x), [scales] "+r"(scales), [units] "+r"(units), [t0] "=&w"(t[0]), [t1] "=&w"(t[1]),
+          [t2] "=&w"(t[2]), [t3] "=&w"(t[3])
         : [ahead] "i"(kAheadBytes), [where] "r"(kScales)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v15", "v16", "v17", "v18", "v19", "v20",
           "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
