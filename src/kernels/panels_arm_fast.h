@@ -37,7 +37,7 @@ inline void fast_tile(const FastTileTask& task) {
 template <typename Panel>
 inline constexpr std::int32_t kLargestCode = 0;
 template <>
-inline constexpr std::int32_t kLargestCode<PanelQ4_0> = 8;
+inline constexpr std::int32_t kLargestCode<PanelMixedQ4_0> = 8;
 template <>
 inline constexpr std::int32_t kLargestCode<PanelQ4_1> = 15;
 template <>

@@ -454,51 +454,77 @@ void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     for (std::size_t t = 0; t < kPairs; ++t) store_pair(task, row, token + 2 * t, acc.at[t]);
 }
 
-// Scales of activations as halves, times kHalfScalesUnit, by block and token pair as (a, b, a, b, a, b, a, b). They
-// have eleven significant bits, so nothing is lost where the exponent fits, and the product of two halves is exact.
-template <std::size_t kPairs>
-struct HalfScales {
-    static constexpr std::size_t kMostBlocks = 512;
-    alignas(16) std::uint16_t at[kMostBlocks][kPairs][8];
+// Scales of activations as halves, times kHalfScalesUnit. They have eleven significant bits, so nothing is lost where
+// the exponent fits, and the product of two halves is exact.
+struct HalfScale {
+    float16x4_t half;
+    uint32x4_t exact;  // all bits set where it is
+};
+[[gnu::always_inline]] inline HalfScale half_scale(float32x4_t scale) {
+    const float32x4_t wanted = vmulq_n_f32(scale, kHalfScalesUnit);
+    const float16x4_t half = vcvt_f16_f32(wanted);
+    return {half, vceqq_f32(vcvt_f32_f16(half), wanted)};
+}
+// 1.5 * 2^23 plus eight times the sum of the columns that meet low nibbles, as the bits of a float.
+[[gnu::always_inline]] inline uint32x4_t float_bias(int32x4_t sums) {
+    return vaddq_u32(vdupq_n_u32(kFloatBits), vreinterpretq_u32_s32(vshlq_n_s32(sums, 3)));
+}
 
-    // False where they do not fit.
+// What the tokens of a task bring to each block: by pair the scales as (a, b, a, b, a, b, a, b), then by pair where
+// integers start, as (a, b, a, b).
+template <std::size_t kPairs>
+struct TokenScales {
+    struct Block {
+        std::uint16_t halves[kPairs][8];
+        std::uint32_t first[kPairs][4];
+    };
+    static constexpr std::size_t kMostBlocks = 512;
+    alignas(16) Block at[kMostBlocks + 1];  // the one after the last is loaded and not used
+
+    // False where the scales are no halves.
     [[nodiscard]] bool fill(Tiles x, std::size_t blocks) {
         if (blocks > kMostBlocks) return false;
-        uint32x4_t same = vdupq_n_u32(~0u);
+        uint32x4_t exact = vdupq_n_u32(~0u);
         for (std::size_t b = 0; b < blocks; ++b) {
             for (std::size_t t = 0; t < kPairs; ++t) {
-                const std::byte* scales = x.of_pair(t) + b * kTile32Bytes + kTile32Scales;
-                const float32x4_t exact = vmulq_n_f32(
-                    vld1q_f32(reinterpret_cast<const float*>(scales) + 4 * (t % kTilePairs)), kHalfScalesUnit);
-                const float16x4_t half = vcvt_f16_f32(exact);
-                same = vandq_u32(same, vceqq_f32(vcvt_f32_f16(half), exact));
-                vst1q_u16(at[b][t], vreinterpretq_u16_f16(vcombine_f16(half, half)));
+                const std::byte* block = x.of_pair(t) + b * kTile32Bytes;
+                const auto* scales = reinterpret_cast<const float*>(block + kTile32Scales) + 4 * (t % kTilePairs);
+                const HalfScale scale = half_scale(vld1q_f32(scales));
+                exact = vandq_u32(exact, scale.exact);
+                vst1q_u16(at[b].halves[t], vreinterpretq_u16_f16(vcombine_f16(scale.half, scale.half)));
+                const int16x8_t eights = vaddq_s16(vpaddlq_s8(load_tile(block, t % kTilePairs)),
+                                                   vpaddlq_s8(load_tile(block, kTilePairs + t % kTilePairs)));
+                const int32x4_t sums = vpaddlq_s16(eights);
+                vst1q_u32(at[b].first[t], float_bias(vnegq_s32(vpaddq_s32(sums, sums))));
             }
         }
-        return vminvq_u32(same) != 0;
+        return vminvq_u32(exact) != 0;
+    }
+    [[gnu::always_inline]] const std::byte* from(std::size_t block) const {
+        return reinterpret_cast<const std::byte*>(&at[block]);
     }
 };
 
 // The sums of eight rows, all too large by 1 / kHalfSumsUnit.
-inline void sum_q4_0(const std::byte* panel, Tiles x, const HalfScales<1>& scales, std::size_t blocks,
+inline void sum_q4_0(const std::byte* panel, Tiles x, const TokenScales<1>& scales, std::size_t blocks,
                      TileSums<1>& acc) {
-    add_block_pairs_q4_0(panel, x.first, scales.at[0][0], blocks / 2, acc.at[0]);
+    add_block_pairs_q4_0(panel, x.first, scales.from(0), blocks / 2, acc.at[0]);
 }
-inline void sum_q4_0(const std::byte* panel, Tiles x, const HalfScales<2>& scales, std::size_t blocks,
+inline void sum_q4_0(const std::byte* panel, Tiles x, const TokenScales<2>& scales, std::size_t blocks,
                      TileSums<2>& acc) {
-    add_tile_q4_0(panel, x.first, scales.at[0][0], blocks, acc.at);
+    add_tile_q4_0(panel, x.first, scales.from(0), blocks, acc.at);
 }
 // Four rows after the other four, in turns of some columns, so that memory goes on working while the second four are
 // served.
-inline void sum_q4_0(const std::byte* panel, Tiles x, const HalfScales<4>& scales, std::size_t blocks,
+inline void sum_q4_0(const std::byte* panel, Tiles x, const TokenScales<4>& scales, std::size_t blocks,
                      TileSums<4>& acc) {
     constexpr std::size_t kTurn = 16;  // blocks
     for (std::size_t b = 0; b < blocks; b += kTurn) {
         const std::size_t count = blocks - b < kTurn ? blocks - b : kTurn;
-        const std::byte* w = panel + b * PanelQ4_0::kBlockBytes;
+        const std::byte* w = panel + b * PanelMixedQ4_0::kBlockBytes;
         const std::size_t offset = b * kTile32Bytes;
-        add_half_tiles_q4_0<0>(w, x.first + offset, x.of_pair(2) + offset, scales.at[b][0], count, acc.at);
-        add_half_tiles_q4_0<1>(w, x.first + offset, x.of_pair(2) + offset, scales.at[b][0], count, acc.at);
+        add_half_tiles_q4_0<0>(w, x.first + offset, x.of_pair(2) + offset, scales.from(b), count, acc.at);
+        add_half_tiles_q4_0<1>(w, x.first + offset, x.of_pair(2) + offset, scales.from(b), count, acc.at);
     }
 }
 
@@ -507,7 +533,7 @@ template <std::size_t kPairs>
 bool multiply_q4_0(const PanelTask& task) {
     const Tiles x = {task.activations, kTileTokens * task.activation_row_bytes};
     const std::size_t blocks = task.columns / kBlock32;
-    HalfScales<kPairs> scales;
+    TokenScales<kPairs> scales;
     if (blocks < 2 || !scales.fill(x, blocks)) return false;
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
@@ -518,7 +544,7 @@ bool multiply_q4_0(const PanelTask& task) {
         }
         if (kPairs == 1 && blocks % 2 != 0) {
             const Tiles last = {x.first + (blocks - 1) * kTile32Bytes, x.bytes};
-            acc = tile32<PanelQ4_0, kPairs>(panel + (blocks - 1) * PanelQ4_0::kBlockBytes, last, 1, acc);
+            acc = tile32<PanelMixedQ4_0, kPairs>(panel + (blocks - 1) * PanelMixedQ4_0::kBlockBytes, last, 1, acc);
         }
         for (std::size_t t = 0; t < kPairs; ++t) {  // a constant, so that the sums stay in registers
             if (2 * t < task.tokens) store_pair(task, row, 2 * t, acc.at[t]);
@@ -533,15 +559,53 @@ template <typename Panel>
                                                  std::size_t blocks) {
     Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
     std::size_t done = 0;
-    if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
-        done = blocks / 2 * 2;
-        acc = block_pairs_q4_0(panel, x, done / 2);
-    }
     if constexpr (std::is_same_v<Panel, PanelQ5_0>) {
         done = blocks / 2 * 2;
         acc = block_pairs_q5_0(panel, x, done / 2);
     }
     return one_token32<Panel>(panel + done * Panel::kBlockBytes, x + done, blocks - done, acc);
+}
+
+struct ArrangedBlocks {
+    static constexpr std::size_t kMost = 512;
+    ArrangedBlock at[kMost];
+
+    // False where the scales are no halves.
+    [[nodiscard]] bool fill(const ActivationBlock32* x, std::size_t blocks) {
+        if (blocks > kMost) return false;
+        uint32x4_t exact = vdupq_n_u32(~0u);
+        for (std::size_t i = 0; i < blocks; ++i) {
+            const int8x16_t a = vld1q_s8(x[i].q + 16);
+            const int8x16_t b = vld1q_s8(x[i].q);
+            const int64x2_t minus_a = vreinterpretq_s64_s8(vnegq_s8(a));
+            const HalfScale scale = half_scale(vdupq_n_f32(x[i].scale));
+            exact = vandq_u32(exact, scale.exact);
+            vst1q_s8(at[i].a, a);
+            vst1q_s8(at[i].pairs[0], vreinterpretq_s8_s64(vzip1q_s64(minus_a, vreinterpretq_s64_s8(b))));
+            vst1q_s8(at[i].pairs[1], vreinterpretq_s8_s64(vzip2q_s64(minus_a, vreinterpretq_s64_s8(b))));
+            vst1q_u32(at[i].bias, float_bias(vdupq_n_s32(vaddlvq_s8(b))));
+            at[i].scale = vget_lane_u16(vreinterpret_u16_f16(scale.half), 0);
+        }
+        return vminvq_u32(exact) != 0;
+    }
+};
+
+// False, and nothing done, where the scale is no half.
+inline bool one_token_q4_0(const PanelTask& task) {
+    const auto* x = reinterpret_cast<const ActivationBlock32*>(task.activations);
+    const std::size_t blocks = task.columns / kBlock32;
+    ArrangedBlocks arranged;
+    if (blocks < 2 || !arranged.fill(x, blocks)) return false;
+    const std::size_t done = blocks / 2 * 2;
+    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+        const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+        Floats8 acc = {vdupq_n_f32(0.0f), vdupq_n_f32(0.0f)};
+        add_block_pairs_q4_0(panel, arranged.at, done / 2, acc);
+        acc = {vmulq_n_f32(acc.low, kHalfSumsUnit), vmulq_n_f32(acc.high, kHalfSumsUnit)};
+        acc = one_token32<PanelMixedQ4_0>(panel + done * PanelMixedQ4_0::kBlockBytes, x + done, blocks - done, acc);
+        store_rows8(task.out + row, task.rows - row, acc);
+    }
+    return true;
 }
 
 template <typename Panel>

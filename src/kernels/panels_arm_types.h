@@ -76,6 +76,9 @@ struct Panel32 {
 struct PanelQ4_0 : Panel32<BlockQ4_0, UnitSignedNibbles, 8, false> {
     static Words32 codes(const Block& b, std::size_t) { return nibble_words(b.q); }
 };
+struct PanelMixedQ4_0 : Panel32<BlockQ4_0, UnitMixedNibbles, 8, false> {
+    static Words32 codes(const Block& b, std::size_t) { return nibble_words(b.q); }
+};
 struct PanelQ4_1 : Panel32<BlockQ4_1, UnitUnsignedNibbles, 0, true> {
     static Words32 codes(const Block& b, std::size_t) { return nibble_words(b.q); }
 };

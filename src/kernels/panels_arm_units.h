@@ -110,6 +110,25 @@ struct UnitSignedNibbles : UnitNibbles {  // two's complement
                                vandq_u8(second, mask));
     }
 };
+// The high one in two's complement, the low one eight too large: so a byte is sixteen times the first plus the second.
+struct UnitMixedNibbles {
+    static constexpr std::size_t kBytes = 128;
+    static constexpr int kFraction = 4;
+    static void pack(const Words32& codes, std::size_t row, std::byte* unit) {  // two's complement
+        Words32 mixed = codes;
+        for (std::size_t s = 0; s < 2; ++s) mixed.word[s] ^= every_byte(8);
+        UnitNibbles::pack(mixed, row, unit);
+    }
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        const uint8x16_t first = load_plane(unit, kP);
+        const uint8x16_t second = load_plane(unit, 4 + kP);
+        const uint8x16_t mask = vdupq_n_u8(0xf0);
+        const uint8x16_t eight = vdupq_n_u8(0x80);
+        return signed_row_pair(veorq_u8(vshlq_n_u8(first, 4), eight), veorq_u8(vshlq_n_u8(second, 4), eight),
+                               vandq_u8(first, mask), vandq_u8(second, mask));
+    }
+};
 struct UnitUnsignedNibbles : UnitNibbles {
     static constexpr int kFraction = 0;
     template <std::size_t kP>

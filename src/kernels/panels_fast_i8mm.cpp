@@ -12,7 +12,7 @@ void install_i8mm_fast_panels(Kernels& table) {
     const auto set = [&table](DType type, void (*matmul)(const PanelTask&)) {
         table.fast.panels_matmul[static_cast<std::size_t>(type)] = matmul;
     };
-    set(DType::Q4_0, fast_matmul<PanelQ4_0>);
+    set(DType::Q4_0, fast_matmul<PanelMixedQ4_0>);
     set(DType::Q4_1, fast_matmul<PanelQ4_1>);
     set(DType::Q5_0, fast_matmul<PanelQ5_0>);
     set(DType::Q5_1, fast_matmul<PanelQ5_1>);

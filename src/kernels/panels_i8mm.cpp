@@ -4,6 +4,7 @@
 #include "kernels/levels_arm.h"
 #include "kernels/panels_arm_gemm.h"
 #include "kernels/panels_arm_i8mm.h"
+#include "kernels/panels_arm_pack.h"
 #include "kernels/panels_arm_tiles.h"
 
 #if !defined(__ARM_FEATURE_DOTPROD) || !defined(__ARM_FEATURE_MATMUL_INT8)
@@ -36,6 +37,7 @@ void two_tiles(const PanelTask& task, std::size_t row) {
 }
 
 bool few_tokens_q4_0(const PanelTask& task) {
+    if (task.tokens == 1) return one_token_q4_0(task);
     if (task.tokens <= 2) return multiply_q4_0<1>(task);
     if (task.tokens <= kTileTokens) return multiply_q4_0<2>(task);
     return multiply_q4_0<4>(task);
@@ -43,11 +45,11 @@ bool few_tokens_q4_0(const PanelTask& task) {
 
 template <typename Panel>
 void panel_matmul(const PanelTask& task) {
+    if constexpr (std::is_same_v<Panel, PanelMixedQ4_0>) {
+        if (task.tokens <= kFewTokens && few_tokens_q4_0(task)) return;
+    }
     if (task.tokens == 1) return one_token<Panel>(task);
     if (task.tokens > kFewTokens) return many_tokens<Panel>(task);
-    if constexpr (std::is_same_v<Panel, PanelQ4_0>) {
-        if (few_tokens_q4_0(task)) return;
-    }
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         if (task.tokens <= 2) {
             multiply_tile<Panel, 1>(task, row, 0);
@@ -62,10 +64,12 @@ void panel_matmul(const PanelTask& task) {
 }  // namespace
 
 void install_i8mm_panels(Kernels& table) {
+    install_pack<PanelMixedQ4_0>(table, DType::Q4_0);
+    table.panel_layout = "aarch64-i8mm-8x8.1";
     const auto set = [&table](DType type, void (*matmul)(const PanelTask&)) {
         table.panels[static_cast<std::size_t>(type)].matmul = matmul;
     };
-    set(DType::Q4_0, panel_matmul<PanelQ4_0>);
+    set(DType::Q4_0, panel_matmul<PanelMixedQ4_0>);
     set(DType::Q4_1, panel_matmul<PanelQ4_1>);
     set(DType::Q5_0, panel_matmul<PanelQ5_0>);
     set(DType::Q5_1, panel_matmul<PanelQ5_1>);
