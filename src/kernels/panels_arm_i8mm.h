@@ -1,5 +1,5 @@
-// Matmul over packed weights with SMMLA: one token straight from its activation row, two to eight tokens in pairs from
-// tiles of two pairs, eight rows at a time, for every type. Include in a file built with the int8 matrix multiply
+// Matmul over packed weights with SMMLA: one token from its activation row, two to eight tokens in pairs from tiles of
+// two pairs, eight rows at a time, for every type. Include in a file built with the int8 matrix multiply
 // extension.
 #pragma once
 
@@ -566,6 +566,7 @@ template <typename Panel>
     return one_token32<Panel>(panel + done * Panel::kBlockBytes, x + done, blocks - done, acc);
 }
 
+// The blocks of one token for the assembly of Q4_0.
 struct ArrangedBlocks {
     static constexpr std::size_t kMost = 512;
     ArrangedBlock at[kMost];

@@ -1,4 +1,5 @@
-// Packing of weights into the panels of AArch64. The bytes are the same at every level, so one file includes this.
+// Packing of weights into the panels of AArch64. The bytes are the same at every level, but for
+// Q4_0 with the int8 matrix multiply extension.
 #pragma once
 
 #include "kernels/panels_arm_types.h"

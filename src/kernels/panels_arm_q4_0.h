@@ -10,11 +10,10 @@ namespace hearth {
 
 namespace {
 
-// Scales are products of halves, which FMLAL makes without widening them first. The integers, sixteen times the sums of
-// products, become floats by a subtraction, since they have 1.5 * 2^23 in the bits of a float added to them: SCVTF
-// takes twice as long. Low nibbles are eight too large (see UnitMixedNibbles), which where integers start, or what is
-// taken off them at the end, makes good. All sums come out too large by a power of two, which the caller takes off:
-// kHalfSumsUnit.
+// Scales are products of halves, which FMLAL makes without widening them first. Integers have 1.5 * 2^23 in the bits of
+// a float added to them, so that a subtraction makes floats of them: SCVTF takes twice as long. Low nibbles are eight
+// too large (see UnitMixedNibbles): where the integers start, or what is subtracted from them, makes that good. All
+// sums come out too large by a power of two, which the caller takes off: kHalfSumsUnit.
 inline constexpr std::uint32_t kFloatBits = 0x4b400000;
 alignas(16) inline constexpr std::uint32_t kFloatBias[8] = {kFloatBits, kFloatBits, kFloatBits, kFloatBits,
                                                             kFloatBits, kFloatBits, kFloatBits, kFloatBits};
@@ -23,8 +22,7 @@ inline constexpr float kHalfScalesUnit = 0x1p10f;
 inline constexpr float kHalfSumsUnit = 0x1p-10f;
 
 // One token as add_block_pairs_q4_0 wants it. Of a byte's nibbles, h a signed number above c = l + 8, times columns a
-// and b: (16 h + c) a - c a is 16 h a without taking h out. So the weights as they are meet (a, 0) and their low
-// nibbles
+// and b: (16 h + c) a - c a is 16 h a without taking h out. So the weights as they are meet (a, 0), their low nibbles
 // (-a, b): the first sum of a row is 16 h a, the second c b, which is l b and eight times the sum of b.
 struct alignas(16) ArrangedBlock {
     std::int8_t a[16];         // the last sixteen columns
@@ -37,8 +35,8 @@ static_assert(sizeof(ArrangedBlock) == 80);
 // Adds the sums of eight rows over `pairs` pairs of blocks, at least one; all too large by 1 / kHalfSumsUnit. A block's
 // integers are made while those of the block before become floats; the first round finishes a block of zeros.
 // Registers: v0-v3 and v4-v7 sums of the first and second block by row pair, v16-v23 weights, v12 and v24-v26
-// activations, v27 the mask of low nibbles, v28 sixteens, v30 and v31 products of scales; weight scales, activation
-// scale and bias of the first block in v14, v15 and v29, of the second in v10, v11 and v13.
+// activations, v27 the mask of low nibbles, v30 and v31 products of scales; weight scales, activation scale and bias of
+// the first block in v14, v15 and v29, of the second in v10, v11 and v13.
 [[gnu::always_inline]] inline void add_block_pairs_q4_0(const std::byte* w, const ArrangedBlock* x, std::size_t pairs,
                                                         Floats8& acc) {
     __asm__ volatile(
@@ -178,13 +176,12 @@ static_assert(sizeof(ArrangedBlock) == 80);
         : [w] "+r"(w), [x] "+r"(x), [pairs] "+r"(pairs), [low] "+w"(acc.low), [high] "+w"(acc.high)
         : [ahead] "i"(kAheadBytes), [start] "r"(kFirstBias)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v10", "v11", "v12", "v13", "v14", "v15",
-          "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30",
-          "v31");
+          "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v29", "v30", "v31");
 }
 
 // The first two tokens of a tile, pairs of blocks, added to sums by row pair. A block's integers are made while those
 // of the block before become floats. Registers: v0-v3 and v4-v7 integers of the first and second block by row pair,
-// v16-v19 weights, v20-v23 products of scales, v24 and v26 activations, v28-v31 low nibbles, v12 the mask of high
+// v16-v19 weights, v20-v23 products of scales, v24 and v26 activations, v28-v31 low nibbles, v12 the mask of low
 // nibbles, v25 the bias, v14 and v15 weight scales and activation scales of the block before.
 [[gnu::always_inline]] inline void add_block_pairs_q4_0(const std::byte* w, const std::byte* x, const std::byte* scales,
                                                         std::size_t pairs, float32x4_t (&acc)[4]) {
@@ -366,7 +363,7 @@ static_assert(sizeof(ArrangedBlock) == 80);
 // of a block are loaded and their first nibbles taken while the block before ends; after the last they are taken once
 // more and not used. Registers: v0-v7 integers by row pair and token pair, v16-v19 weights, v20-v23 and v24-v27
 // nibbles, v28 and v29 activations; at the end of a block v24 and v25 weight scales, v26 and v27 products of scales,
-// v28 and v29 activation scales; v30 the bias, v31 the mask of high nibbles.
+// v28 and v29 activation scales; v30 the bias, v31 the mask of low nibbles.
 [[gnu::always_inline]] inline void add_tile_q4_0(const std::byte* w, const std::byte* x, const std::byte* scales,
                                                  std::size_t blocks, float32x4_t (&acc)[2][4]) {
     const std::byte* next;
@@ -501,7 +498,7 @@ static_assert(sizeof(ArrangedBlock) == 80);
 }
 
 // Eight tokens in the tiles x and y, and the first or second four rows of at least one block; sums by token pair and
-// row pair. Registers: v4-v7, v22, v23, v28 and v29 integers, v30 the bias, v31 the mask of high nibbles, others as
+// row pair. Registers: v4-v7, v22, v23, v28 and v29 integers, v30 the bias, v31 the mask of low nibbles, others as
 // they come.
 template <std::size_t kHalf>
 [[gnu::always_inline]] inline void add_half_tiles_q4_0(const std::byte* block, const std::byte* x, const std::byte* y,

@@ -1,5 +1,6 @@
-// The panels of AArch64, layout "aarch64-8x8.2": per weight type the bytes of a block of eight rows and how they are
-// read. A block is a header (scales and minimums of the eight rows) and then its units of 32 columns.
+// The panels of AArch64, layouts "aarch64-8x8.2" and, with another Q4_0, "aarch64-i8mm-8x8.1": per weight type the
+// bytes of a block of eight rows and how they are read. A block is a header (scales and minimums of the eight rows) and
+// then its units of 32 columns.
 #pragma once
 
 #include "kernels/panels_arm_units.h"
@@ -76,6 +77,7 @@ struct Panel32 {
 struct PanelQ4_0 : Panel32<BlockQ4_0, UnitSignedNibbles, 8, false> {
     static Words32 codes(const Block& b, std::size_t) { return nibble_words(b.q); }
 };
+// With the int8 matrix multiply extension.
 struct PanelMixedQ4_0 : Panel32<BlockQ4_0, UnitMixedNibbles, 8, false> {
     static Words32 codes(const Block& b, std::size_t) { return nibble_words(b.q); }
 };
