@@ -576,15 +576,10 @@ struct ArrangedBlocks {
         if (blocks > kMost) return false;
         uint32x4_t exact = vdupq_n_u32(~0u);
         for (std::size_t i = 0; i < blocks; ++i) {
-            const int8x16_t a = vld1q_s8(x[i].q + 16);
-            const int8x16_t b = vld1q_s8(x[i].q);
-            const int64x2_t minus_a = vreinterpretq_s64_s8(vnegq_s8(a));
             const HalfScale scale = half_scale(vdupq_n_f32(x[i].scale));
             exact = vandq_u32(exact, scale.exact);
-            vst1q_s8(at[i].a, a);
-            vst1q_s8(at[i].pairs[0], vreinterpretq_s8_s64(vzip1q_s64(minus_a, vreinterpretq_s64_s8(b))));
-            vst1q_s8(at[i].pairs[1], vreinterpretq_s8_s64(vzip2q_s64(minus_a, vreinterpretq_s64_s8(b))));
-            vst1q_u32(at[i].bias, float_bias(vdupq_n_s32(vaddlvq_s8(b))));
+            arrange_crossed(x[i].q, at[i].columns);
+            vst1q_u32(at[i].bias, float_bias(vdupq_n_s32(vaddlvq_s8(vld1q_s8(x[i].q)))));
             at[i].scale = vget_lane_u16(vreinterpret_u16_f16(scale.half), 0);
         }
         return vminvq_u32(exact) != 0;

@@ -21,14 +21,11 @@ alignas(16) inline constexpr std::uint32_t kFirstBias[8] = {0, kFloatBits, 0, kF
 inline constexpr float kHalfScalesUnit = 0x1p10f;
 inline constexpr float kHalfSumsUnit = 0x1p-10f;
 
-// One token as add_block_pairs_q4_0 wants it. Of a byte's nibbles, h a signed number above c = l + 8, times columns a
-// and b: (16 h + c) a - c a is 16 h a without taking h out. So the weights as they are meet (a, 0), their low nibbles
-// (-a, b): the first sum of a row is 16 h a, the second c b, which is l b and eight times the sum of b.
+// One token as add_block_pairs_q4_0 wants it.
 struct alignas(16) ArrangedBlock {
-    std::int8_t a[16];         // the last sixteen columns
-    std::int8_t pairs[2][16];  // eight of them negated, then eight of the first sixteen
-    std::uint32_t bias[4];     // 1.5 * 2^23 + 8 * sum of b, as the bits of a float
-    std::uint16_t scale;       // a half, times kHalfScalesUnit
+    std::int8_t columns[48];  // arrange_crossed
+    std::uint32_t bias[4];    // 1.5 * 2^23 + 8 * sum of the columns that meet low nibbles, as the bits of a float
+    std::uint16_t scale;      // a half, times kHalfScalesUnit
 };
 static_assert(sizeof(ArrangedBlock) == 80);
 

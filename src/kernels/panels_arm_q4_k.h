@@ -16,16 +16,9 @@ alignas(16) inline constexpr std::uint8_t kScalePlaces[4][16] = {
     {4, 255, 255, 255, 4, 255, 255, 255, 5, 255, 255, 255, 5, 255, 255, 255},
     {6, 255, 255, 255, 6, 255, 255, 255, 7, 255, 255, 255, 7, 255, 255, 255}};
 
-// One token. Of a byte's nibbles h above l, times sixteen columns a and b: (16 h + l) a - l a is 16 h a without taking
-// h out. So the weights as they are meet (a, 0) and their low nibbles (-a, b): a row's first sum is 16 h a and its
-// second l b, each scaled for itself. Thirty-two columns as 48 bytes.
+// One token, thirty-two columns as 48 bytes: the sums of high and of low nibbles are each scaled for themselves.
 inline void arrange_unit(PanelQ4_K, const std::int8_t* x, std::int8_t* out) {
-    const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(x));
-    const int8x16_t a = vld1q_s8(x + 16);
-    const int64x2_t minus_a = vreinterpretq_s64_s8(vnegq_s8(a));
-    vst1q_s8(out, a);
-    vst1q_s8(out + 16, vreinterpretq_s8_s64(vzip1q_s64(minus_a, b)));
-    vst1q_s8(out + 32, vreinterpretq_s8_s64(vzip2q_s64(minus_a, b)));
+    arrange_crossed(x, out);
 }
 
 // The sum of scale times product over the eight units of a block, two units a round. Registers: v0-v3 and v4-v7 sums of
