@@ -571,14 +571,14 @@ struct ArrangedBlocks {
     static constexpr std::size_t kMost = 512;
     ArrangedBlock at[kMost];
 
-    // False where the scales are no halves.
+    // False where a scale is no half, or there are too many.
     [[nodiscard]] bool fill(const ActivationBlock32* x, std::size_t blocks) {
         if (blocks > kMost) return false;
         uint32x4_t exact = vdupq_n_u32(~0u);
         for (std::size_t i = 0; i < blocks; ++i) {
             const HalfScale scale = half_scale(vdupq_n_f32(x[i].scale));
             exact = vandq_u32(exact, scale.exact);
-            arrange_crossed(x[i].q, at[i].columns);
+            arrange_for_nibbles(x[i].q, at[i].columns);
             vst1q_u32(at[i].bias, float_bias(vdupq_n_s32(vaddlvq_s8(vld1q_s8(x[i].q)))));
             at[i].scale = vget_lane_u16(vreinterpret_u16_f16(scale.half), 0);
         }
@@ -586,7 +586,7 @@ struct ArrangedBlocks {
     }
 };
 
-// False, and nothing done, where the scale is no half.
+// False, and nothing done, where a scale is no half or the row too long.
 inline bool one_token_q4_0(const PanelTask& task) {
     const auto* x = reinterpret_cast<const ActivationBlock32*>(task.activations);
     const std::size_t blocks = task.columns / kBlock32;

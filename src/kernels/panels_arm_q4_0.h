@@ -17,13 +17,15 @@ namespace {
 inline constexpr std::uint32_t kFloatBits = 0x4b400000;
 alignas(16) inline constexpr std::uint32_t kFloatBias[8] = {kFloatBits, kFloatBits, kFloatBits, kFloatBits,
                                                             kFloatBits, kFloatBits, kFloatBits, kFloatBits};
-alignas(16) inline constexpr std::uint32_t kFirstBias[8] = {0, kFloatBits, 0, kFloatBits, 0, kFloatBits, 0, kFloatBits};
+// Of the two sums of a row, those of high and of low nibbles.
+alignas(16) inline constexpr std::uint32_t kOneTokenStart[8] = {0, kFloatBits, 0, kFloatBits,
+                                                                0, kFloatBits, 0, kFloatBits};
 inline constexpr float kHalfScalesUnit = 0x1p10f;
 inline constexpr float kHalfSumsUnit = 0x1p-10f;
 
 // One token as add_block_pairs_q4_0 wants it.
 struct alignas(16) ArrangedBlock {
-    std::int8_t columns[48];  // arrange_crossed
+    std::int8_t columns[48];  // arrange_for_nibbles
     std::uint32_t bias[4];    // 1.5 * 2^23 + 8 * sum of the columns that meet low nibbles, as the bits of a float
     std::uint16_t scale;      // a half, times kHalfScalesUnit
 };
@@ -171,7 +173,7 @@ static_assert(sizeof(ArrangedBlock) == 80);
         "fmla %[low].4s, v4.4s, v30.4s\n"
         "fmla %[high].4s, v6.4s, v31.4s\n"
         : [w] "+r"(w), [x] "+r"(x), [pairs] "+r"(pairs), [low] "+w"(acc.low), [high] "+w"(acc.high)
-        : [ahead] "i"(kAheadBytes), [start] "r"(kFirstBias)
+        : [ahead] "i"(kAheadBytes), [start] "r"(kOneTokenStart)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v10", "v11", "v12", "v13", "v14", "v15",
           "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v29", "v30", "v31");
 }

@@ -18,7 +18,7 @@ alignas(16) inline constexpr std::uint8_t kScalePlaces[4][16] = {
 
 // One token, thirty-two columns as 48 bytes: the sums of high and of low nibbles are each scaled for themselves.
 inline void arrange_unit(PanelQ4_K, const std::int8_t* x, std::int8_t* out) {
-    arrange_crossed(x, out);
+    arrange_for_nibbles(x, out);
 }
 
 // The sum of scale times product over the eight units of a block, two units a round. Registers: v0-v3 and v4-v7 sums of
@@ -232,7 +232,7 @@ inline void arrange_unit(PanelQ4_K, const std::int8_t* x, std::int8_t* out) {
 
 // The same for four tokens, by token pair and row pair, a unit a round. Registers: v0-v3 sums of a unit for the first
 // token pair, v4-v7 for the second, v16-v23 weights and then, in v16-v19, scales, v24-v27 low nibbles, v28 and v29
-// activations, v31 the mask of low nibbles.
+// activations, v30 scales as they are stored, v31 the mask of low nibbles.
 [[gnu::always_inline]] inline void sum_units(PanelQ4_K, const std::byte* block, const std::byte* x,
                                              int32x4_t (&total)[2][4]) {
     const std::byte* w = block + PanelQ4_K::kUnitsAt;

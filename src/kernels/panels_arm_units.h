@@ -57,7 +57,7 @@ template <int kShift>
 // One token's 32 columns for bytes 16 h + c, h times the columns a from 16 on and c times the columns b before: a, then
 // (-a, b) for eight columns of each, and for the other eight. (16 h + c) a - c a is 16 h a without taking h out of the
 // bytes; so as they are they meet (a, 0), and what was masked out of them (-a, b): a row's two sums are 16 h a and c b.
-[[gnu::always_inline]] inline void arrange_crossed(const std::int8_t* x, std::int8_t* out) {
+[[gnu::always_inline]] inline void arrange_for_nibbles(const std::int8_t* x, std::int8_t* out) {
     const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(x));
     const int8x16_t a = vld1q_s8(x + 16);
     const int64x2_t minus_a = vreinterpretq_s64_s8(vnegq_s8(a));
