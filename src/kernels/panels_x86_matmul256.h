@@ -96,6 +96,8 @@ template <typename Type, std::size_t kTokens, std::size_t kVectors, typename Off
 // Few tokens: weights are unpacked as they come from memory.
 template <typename Type>
 struct Direct256 {
+    static constexpr std::size_t kPanels = 1;
+
     template <std::size_t kTokens>
     static void run(const PanelTask& task, std::size_t panel, std::size_t token) {
         constexpr std::size_t kVectors = kPanelVectors;
@@ -171,7 +173,7 @@ struct Gemm256 {
 
     static void unpack(const PanelTask& task, std::size_t vector, std::size_t column, Chunk& chunk) {
         for (std::size_t p = 0; p < kVectors; ++p) {
-            const VectorRows rows = vector_rows(task, vector + p);
+            const VectorRows rows = vector_rows(task.panels, task.panel_bytes, vector + p);
             const std::byte* block = rows.panel + column / kBlock256 * Type::Layout::kBytes;
             for (std::size_t group = 0; group < 8 / Type::kPeriod; ++group) {
                 unrolled<Type::kPeriod>([&](auto j) __attribute__((always_inline)) {
@@ -225,7 +227,7 @@ struct Gemm256 {
 
 template <typename Type>
 void matmul_panels256(const PanelTask& task) {
-    run_matmul<Gemm256<Type>, Direct256<Type>>(task);
+    run_matmul<Gemm256<Type>, Direct256<Type>, Direct256<Type>>(task);
 }
 
 }  // namespace

@@ -48,37 +48,52 @@ template <typename Type>
 }
 
 // Few tokens: weights are unpacked as they come from memory.
-template <typename Type>
+template <typename Type, std::size_t kPanelsAtOnce>
 struct Direct32 {
+    static constexpr std::size_t kPanels = kPanelsAtOnce;
+
     template <std::size_t kTokens>
     static void run(const PanelTask& task, std::size_t panel, std::size_t token) {
-        constexpr std::size_t kVectors = kPanelVectors;
+        constexpr std::size_t kVectors = kPanels * kPanelVectors;
         const ActivationBlock32* x[kTokens];
         Floats acc[kTokens][kVectors];
         for (std::size_t t = 0; t < kTokens; ++t) {
             x[t] = activation_row<ActivationBlock32>(task, token + t);
             for (std::size_t p = 0; p < kVectors; ++p) acc[t][p] = zero_floats();
         }
+        const std::byte* pair = task.panels + panel * task.panel_bytes;
         const std::size_t blocks = task.columns / kBlock32;
-        const std::byte* first = task.panels + panel * task.panel_bytes;
-        for (std::size_t b = 0; b < blocks; ++b) {
-            const std::byte* pair = first + b / 2 * Type::Layout::kBytes;
-            const std::size_t which = b % 2;
-            prefetch<Type::Layout::kBytes, 2>(pair, which);
-            Floats d[kVectors];
-            Floats m[kVectors];
-            for (std::size_t p = 0; p < kVectors; ++p) {
-                d[p] = Type::scale(pair, which, p * kVectorRows);
-                m[p] = minimum_of<Type>(pair, which, p * kVectorRows);
-            }
-            const auto weights = [&](std::size_t p, auto v) __attribute__((always_inline)) {
-                return Type::template weight<decltype(v)::kIndex>(pair, which, p * kVectorRows);
-            };
-            add_block32<Type, kTokens, kVectors>(weights, d, m, x, b, acc);
+        std::size_t b = 0;
+        for (; b + 2 <= blocks; b += 2, pair += Type::Layout::kBytes) {
+            add_block(task, pair, 0, x, b, acc);
+            add_block(task, pair, 1, x, b + 1, acc);
         }
+        if (b < blocks) add_block(task, pair, 0, x, b, acc);
         for (std::size_t t = 0; t < kTokens; ++t) {
-            for (std::size_t p = 0; p < kVectors; ++p) store_rows(task, panel * kVectors + p, token + t, acc[t][p]);
+            for (std::size_t p = 0; p < kVectors; ++p) {
+                store_rows(task, panel * kPanelVectors + p, token + t, acc[t][p]);
+            }
         }
+    }
+
+    // Block `which` of a pair of blocks; `pair` is that of the first panel.
+    template <std::size_t kTokens, std::size_t kVectors>
+    [[gnu::always_inline]] static void add_block(const PanelTask& task, const std::byte* pair, std::size_t which,
+                                                 const ActivationBlock32* const (&x)[kTokens], std::size_t b,
+                                                 Floats (&acc)[kTokens][kVectors]) {
+        VectorRows rows[kVectors];
+        Floats d[kVectors];
+        Floats m[kVectors];
+        for (std::size_t p = 0; p < kVectors; ++p) {
+            rows[p] = vector_rows(pair, task.panel_bytes, p);
+            if (rows[p].row == 0) prefetch<Type::Layout::kBytes, 2>(rows[p].panel, which);
+            d[p] = Type::scale(rows[p].panel, which, rows[p].row);
+            m[p] = minimum_of<Type>(rows[p].panel, which, rows[p].row);
+        }
+        const auto weights = [&](std::size_t p, auto v) __attribute__((always_inline)) {
+            return Type::template weight<decltype(v)::kIndex>(rows[p].panel, which, rows[p].row);
+        };
+        add_block32<Type, kTokens, kVectors>(weights, d, m, x, b, acc);
     }
 };
 
@@ -103,7 +118,7 @@ struct Gemm32 {
     static void unpack(const PanelTask& task, std::size_t vector, std::size_t column, Chunk& chunk) {
         const std::size_t blocks = blocks_in(task, column);
         for (std::size_t p = 0; p < kVectors; ++p) {
-            const VectorRows rows = vector_rows(task, vector + p);
+            const VectorRows rows = vector_rows(task.panels, task.panel_bytes, vector + p);
             const std::byte* first = rows.panel + column / Type::Layout::kColumns * Type::Layout::kBytes;
             for (std::size_t b = 0; b < blocks; ++b) {
                 const std::byte* pair = first + b / 2 * Type::Layout::kBytes;
@@ -140,7 +155,7 @@ struct Gemm32 {
 
 template <typename Type>
 void matmul_panels32(const PanelTask& task) {
-    run_matmul<Gemm32<Type>, Direct32<Type>>(task);
+    run_matmul<Gemm32<Type>, Direct32<Type, 1>, Direct32<Type, 2 / kPanelVectors>>(task);
 }
 
 }  // namespace

@@ -38,13 +38,14 @@ inline constexpr std::size_t kGemmTokens = kDirectTokens == 8 ? 9 : 8;  // from 
 inline constexpr std::size_t kScratchTokens = 256;                      // that share unpacked weights
 inline constexpr std::size_t kPrefetchBytes = 6144;
 
-// The vectors of a matrix are numbered from its first row on.
+// The vectors of a matrix are numbered from the first row on of the panel at `first`.
 struct VectorRows {
     const std::byte* panel;
     std::size_t row;  // in the panel
 };
-[[gnu::always_inline]] inline VectorRows vector_rows(const PanelTask& task, std::size_t vector) {
-    return {task.panels + vector / kPanelVectors * task.panel_bytes, vector % kPanelVectors * kVectorRows};
+[[gnu::always_inline]] inline VectorRows vector_rows(const std::byte* first, std::size_t panel_bytes,
+                                                     std::size_t vector) {
+    return {first + vector / kPanelVectors * panel_bytes, vector % kPanelVectors * kVectorRows};
 }
 
 // The one lever on memory speed here: hardware alone reads a third less. A block's lines are asked for in kParts parts,
@@ -74,8 +75,17 @@ template <typename Activations>
     return reinterpret_cast<const Activations*>(task.activations + token * task.activation_row_bytes);
 }
 
-// Few tokens: panel by panel. Tile::run<tokens>(task, panel, first token); one that goes past the last token repeats it
-// and leaves it out of the results.
+// Few tokens. Tile::run<tokens>(task, panel, first token), for Tile::kPanels panels from `panel` on; one that goes past
+// the last token repeats it and leaves it out of the results.
+template <typename Tile>
+inline void run_up_to_four(const PanelTask& task, std::size_t panel, std::size_t token, std::size_t count) {
+    switch (count) {
+        case 4: Tile::template run<4>(task, panel, token); break;
+        case 3: Tile::template run<3>(task, panel, token); break;
+        case 2: Tile::template run<2>(task, panel, token); break;
+        default: Tile::template run<1>(task, panel, token); break;
+    }
+}
 template <typename Tile>
 inline std::size_t run_tile(const PanelTask& task, std::size_t panel, std::size_t token) {
     const std::size_t left = task.tokens - token;
@@ -84,17 +94,21 @@ inline std::size_t run_tile(const PanelTask& task, std::size_t panel, std::size_
         if (left >= 5) return Tile::template run<6>(task, panel, token), 6;
     }
     const std::size_t count = left == 5 || left == 6 ? 3 : left < 4 ? left : 4;  // no token left alone
-    switch (count) {
-        case 4: Tile::template run<4>(task, panel, token); break;
-        case 3: Tile::template run<3>(task, panel, token); break;
-        case 2: Tile::template run<2>(task, panel, token); break;
-        default: Tile::template run<1>(task, panel, token); break;
-    }
+    run_up_to_four<Tile>(task, panel, token, count);
     return count;
 }
-template <typename Tile>
+// Two to four tokens meet the panels of Wide together: their activations, more than the first cache holds where rows
+// are long, are read less often so.
+template <typename Tile, typename Wide>
 inline void run_direct(const PanelTask& task, std::size_t first_panel) {
-    for (std::size_t panel = first_panel; panel * x86::kPanelRows < task.rows; ++panel) {
+    const std::size_t panels = (task.rows + x86::kPanelRows - 1) / x86::kPanelRows;
+    std::size_t panel = first_panel;
+    if (Wide::kPanels > 1 && task.tokens >= 2 && task.tokens <= 4) {
+        for (; panel + Wide::kPanels <= panels; panel += Wide::kPanels) {
+            run_up_to_four<Wide>(task, panel, 0, task.tokens);
+        }
+    }
+    for (; panel < panels; ++panel) {
         std::size_t token = 0;
         while (token < task.tokens) token += run_tile<Tile>(task, panel, token);
     }
@@ -148,21 +162,21 @@ inline void run_rows(const PanelTask& task, std::size_t vector) {
 }
 
 // A last panel without a neighbour goes the way of few tokens.
-template <typename Gemm, typename Direct>
+template <typename Gemm, typename Direct, typename Wide>
 inline void run_gemm(const PanelTask& task) {
     constexpr std::size_t kPanels = kGemmVectors / kPanelVectors;
     const std::size_t panels = (task.rows + x86::kPanelRows - 1) / x86::kPanelRows;
     std::size_t panel = 0;
     for (; panel + kPanels <= panels; panel += kPanels) run_rows<Gemm>(task, panel * kPanelVectors);
-    run_direct<Direct>(task, panel);
+    run_direct<Direct, Wide>(task, panel);
 }
 
-template <typename Gemm, typename Direct>
+template <typename Gemm, typename Direct, typename Wide>
 inline void run_matmul(const PanelTask& task) {
     if (task.tokens < kGemmTokens) {
-        run_direct<Direct>(task, 0);
+        run_direct<Direct, Wide>(task, 0);
     } else {
-        run_gemm<Gemm, Direct>(task);
+        run_gemm<Gemm, Direct, Wide>(task);
     }
 }
 
