@@ -86,7 +86,7 @@ struct Direct32 {
         Floats m[kVectors];
         for (std::size_t p = 0; p < kVectors; ++p) {
             rows[p] = vector_rows(pair, task.panel_bytes, p);
-            if (rows[p].row == 0) prefetch<Type::Layout::kBytes, 2>(rows[p].panel, which);
+            if (rows[p].row == 0) prefetch<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which);
             d[p] = Type::scale(rows[p].panel, which, rows[p].row);
             m[p] = minimum_of<Type>(rows[p].panel, which, rows[p].row);
         }
