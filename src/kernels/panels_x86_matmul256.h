@@ -96,8 +96,6 @@ template <typename Type, std::size_t kTokens, std::size_t kVectors, typename Off
 // Few tokens: weights are unpacked as they come from memory.
 template <typename Type>
 struct Direct256 {
-    static constexpr std::size_t kPanels = 1;
-
     template <std::size_t kTokens>
     static void run(const PanelTask& task, std::size_t panel, std::size_t token) {
         constexpr std::size_t kVectors = kPanelVectors;
@@ -227,7 +225,7 @@ struct Gemm256 {
 
 template <typename Type>
 void matmul_panels256(const PanelTask& task) {
-    run_matmul<Gemm256<Type>, Direct256<Type>, Direct256<Type>>(task);
+    run_matmul<Gemm256<Type>, Direct256<Type>>(task);
 }
 
 }  // namespace

@@ -48,10 +48,8 @@ template <typename Type>
 }
 
 // Few tokens: weights are unpacked as they come from memory.
-template <typename Type, std::size_t kPanelsAtOnce>
+template <typename Type, std::size_t kPanels>
 struct Direct32 {
-    static constexpr std::size_t kPanels = kPanelsAtOnce;
-
     template <std::size_t kTokens>
     static void run(const PanelTask& task, std::size_t panel, std::size_t token) {
         constexpr std::size_t kVectors = kPanels * kPanelVectors;
@@ -155,7 +153,12 @@ struct Gemm32 {
 
 template <typename Type>
 void matmul_panels32(const PanelTask& task) {
-    run_matmul<Gemm32<Type>, Direct32<Type, 1>, Direct32<Type, 2 / kPanelVectors>>(task);
+    if constexpr (kPanelVectors == 1) {
+        if (task.tokens >= 2 && task.tokens <= 4) {
+            return run_direct<Direct32<Type, 1>>(task, run_pairs<Direct32<Type, 2>>(task));
+        }
+    }
+    run_matmul<Gemm32<Type>, Direct32<Type, 1>>(task);
 }
 
 }  // namespace

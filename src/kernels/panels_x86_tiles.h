@@ -76,8 +76,8 @@ template <typename Activations>
     return reinterpret_cast<const Activations*>(task.activations + token * task.activation_row_bytes);
 }
 
-// Few tokens. Tile::run<tokens>(task, panel, first token), for Tile::kPanels panels from `panel` on; one that goes past
-// the last token repeats it and leaves it out of the results.
+// Few tokens: panel by panel. Tile::run<tokens>(task, panel, first token); one that goes past the last token repeats it
+// and leaves it out of the results.
 template <typename Tile>
 inline void run_up_to_four(const PanelTask& task, std::size_t panel, std::size_t token, std::size_t count) {
     switch (count) {
@@ -98,21 +98,20 @@ inline std::size_t run_tile(const PanelTask& task, std::size_t panel, std::size_
     run_up_to_four<Tile>(task, panel, token, count);
     return count;
 }
-// Two to four tokens meet the panels of Wide together: their activations, more than the first cache holds where rows
-// are long, are read less often so.
-template <typename Tile, typename Wide>
+template <typename Tile>
 inline void run_direct(const PanelTask& task, std::size_t first_panel) {
-    const std::size_t panels = (task.rows + x86::kPanelRows - 1) / x86::kPanelRows;
-    std::size_t panel = first_panel;
-    if (Wide::kPanels > 1 && task.tokens >= 2 && task.tokens <= 4) {
-        for (; panel + Wide::kPanels <= panels; panel += Wide::kPanels) {
-            run_up_to_four<Wide>(task, panel, 0, task.tokens);
-        }
-    }
-    for (; panel < panels; ++panel) {
+    for (std::size_t panel = first_panel; panel * x86::kPanelRows < task.rows; ++panel) {
         std::size_t token = 0;
         while (token < task.tokens) token += run_tile<Tile>(task, panel, token);
     }
+}
+// Up to four tokens meet two panels at a time: their activations, more than the first cache holds where rows are long,
+// are read half as often so. Returns the first panel left.
+template <typename Tile>
+inline std::size_t run_pairs(const PanelTask& task) {
+    std::size_t panel = 0;
+    for (; (panel + 1) * x86::kPanelRows < task.rows; panel += 2) run_up_to_four<Tile>(task, panel, 0, task.tokens);
+    return panel;
 }
 
 // Sums in progress of many tokens.
@@ -163,21 +162,21 @@ inline void run_rows(const PanelTask& task, std::size_t vector) {
 }
 
 // A last panel without a neighbour goes the way of few tokens.
-template <typename Gemm, typename Direct, typename Wide>
+template <typename Gemm, typename Direct>
 inline void run_gemm(const PanelTask& task) {
     constexpr std::size_t kPanels = kGemmVectors / kPanelVectors;
     const std::size_t panels = (task.rows + x86::kPanelRows - 1) / x86::kPanelRows;
     std::size_t panel = 0;
     for (; panel + kPanels <= panels; panel += kPanels) run_rows<Gemm>(task, panel * kPanelVectors);
-    run_direct<Direct, Wide>(task, panel);
+    run_direct<Direct>(task, panel);
 }
 
-template <typename Gemm, typename Direct, typename Wide>
+template <typename Gemm, typename Direct>
 inline void run_matmul(const PanelTask& task) {
     if (task.tokens < kGemmTokens) {
-        run_direct<Direct, Wide>(task, 0);
+        run_direct<Direct>(task, 0);
     } else {
-        run_gemm<Gemm, Direct, Wide>(task);
+        run_gemm<Gemm, Direct>(task);
     }
 }
 
