@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/memory.h"
 #include "kernels/kernels.h"
 
 namespace hearth {
@@ -26,6 +27,9 @@ using Lanes = __m512;
 [[gnu::always_inline]] inline Lanes load_lanes(const float* x) {
     return _mm512_loadu_ps(x);
 }
+[[gnu::always_inline]] inline void store_lanes(float* to, Lanes x) {
+    _mm512_storeu_ps(to, x);
+}
 [[gnu::always_inline]] inline Lanes load_halves(const std::uint16_t* x) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
 }
@@ -40,9 +44,31 @@ using Lanes = __m512;
 [[gnu::always_inline]] inline Lanes multiply_add_first(Lanes a, Lanes b, Lanes c, std::size_t n) {
     return _mm512_mask3_fmadd_ps(a, b, c, static_cast<__mmask16>((1u << n) - 1));
 }
+[[gnu::always_inline]] inline void store_first(float* to, Lanes x, std::size_t n) {
+    _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << n) - 1), x);
+}
 // The tree: 8, 4, 2, 1.
 [[gnu::always_inline]] inline __m256 fold_lanes(Lanes x) {
     return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+}
+
+// The same of sixteen at once; row(i) are the lanes of sum i.
+template <typename Row>
+[[gnu::always_inline]] inline Lanes sums_of_lanes(Row row) {
+    constexpr std::size_t kOrder[16] = {0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15};  // undone by the tree
+    Lanes x[16];
+    for (std::size_t i = 0; i < 8; ++i) {
+        const Lanes a = row(kOrder[i]);
+        const Lanes b = row(kOrder[i + 8]);
+        x[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+        x[i] = _mm512_add_ps(_mm512_shuffle_f32x4(x[i], x[i + 4], 0x88), _mm512_shuffle_f32x4(x[i], x[i + 4], 0xdd));
+    }
+    for (std::size_t i = 0; i < 2; ++i) {
+        x[i] = _mm512_add_ps(_mm512_shuffle_ps(x[i], x[i + 2], 0x44), _mm512_shuffle_ps(x[i], x[i + 2], 0xee));
+    }
+    return _mm512_add_ps(_mm512_shuffle_ps(x[0], x[1], 0x88), _mm512_shuffle_ps(x[0], x[1], 0xdd));
 }
 
 #else
@@ -60,6 +86,10 @@ struct Lanes {
 }
 [[gnu::always_inline]] inline Lanes load_lanes(const float* x) {
     return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)};
+}
+[[gnu::always_inline]] inline void store_lanes(float* to, Lanes x) {
+    _mm256_storeu_ps(to, x.low);
+    _mm256_storeu_ps(to + 8, x.high);
 }
 [[gnu::always_inline]] inline Lanes load_halves(const std::uint16_t* x) {
     const auto* from = reinterpret_cast<const __m128i*>(x);
@@ -179,76 +209,170 @@ void rows_of_few_tokens(const MatmulTask& task, std::size_t row) {
     if (token < task.tokens) few_tokens<Weight, kRows, 1>(task, row, token);
 }
 
-// Many tokens: a chunk of their columns stays in the first cache while sixteen rows pass, and as many tokens as fill a
-// part of the second cache are done with before the next. Sums wait in memory between chunks.
+// Many tokens: a chunk of the columns of sixteen rows is widened, and stays in the first cache while as many tokens as
+// fill a part of the second pass over it. Sums wait in memory between chunks.
 inline constexpr std::size_t kBlockRows = 16;
+inline constexpr std::size_t kRowTiles = kBlockRows / kTileRows;
 inline constexpr std::size_t kChunkColumns = 512;
-inline constexpr std::size_t kBlockBytes = 512 * 1024;
+inline constexpr std::size_t kChunkSteps = kChunkColumns / kLaneCount;
+inline constexpr std::size_t kGroupBlocks = 4;
+inline constexpr std::size_t kGroupTiles = 11;
 
-template <typename Weight, std::size_t kRows, std::size_t kTokens>
-inline void add_chunk(const MatmulTask& task, std::size_t row, std::size_t token, std::size_t from, std::size_t to,
-                      Lanes (*sums)[kTokens]) {
-    const typename Weight::Element* w[kRows];
-    const float* x[kTokens];
-    Lanes acc[kRows][kTokens];
-    for (std::size_t r = 0; r < kRows; ++r) {
-        w[r] = weight_row<Weight>(task, row + r);
-        for (std::size_t t = 0; t < kTokens; ++t) acc[r][t] = sums[r][t];
-    }
-    for (std::size_t t = 0; t < kTokens; ++t) x[t] = activation_row(task, token + t);
-    for (std::size_t k = from; k < to; k += kLaneCount) {
-        Lanes weights[kRows];
-        for (std::size_t r = 0; r < kRows; ++r) weights[r] = Weight::load(w[r] + k);
-        for (std::size_t t = 0; t < kTokens; ++t) {
-            const Lanes values = load_lanes(x[t] + k);
-            for (std::size_t r = 0; r < kRows; ++r) acc[r][t] = multiply_add(weights[r], values, acc[r][t]);
+struct WideRows {
+    alignas(64) float at[kRowTiles][kChunkSteps][kTileRows][kLaneCount];
+};
+
+// What a tile of tokens has summed up over all rows of a block.
+struct TileSums {
+    alignas(64) float at[kRowTiles][kTileRows][kTileTokens][kLaneCount];
+};
+
+[[gnu::always_inline]] inline std::size_t rows_of_block(const MatmulTask& task, std::size_t row) {
+    return task.rows - row < kBlockRows ? task.rows - row : kBlockRows;
+}
+[[gnu::always_inline]] inline std::size_t row_tiles_of_block(const MatmulTask& task, std::size_t row) {
+    return (rows_of_block(task, row) + kTileRows - 1) / kTileRows;
+}
+
+// Rows that are missing in the last tile become zeros.
+template <typename Weight>
+inline void widen_rows(const MatmulTask& task, std::size_t row, std::size_t column, std::size_t steps, WideRows& wide) {
+    for (std::size_t r = 0; r < row_tiles_of_block(task, row) * kTileRows; ++r) {
+        float(*to)[kTileRows][kLaneCount] = wide.at[r / kTileRows];
+        if (row + r >= task.rows) {
+            for (std::size_t step = 0; step < steps; ++step) store_lanes(to[step][r % kTileRows], zero_lanes());
+            continue;
         }
-    }
-    for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t t = 0; t < kTokens; ++t) sums[r][t] = acc[r][t];
+        const typename Weight::Element* w = weight_row<Weight>(task, row + r) + column;
+        for (std::size_t step = 0; step < steps; ++step) {
+            store_lanes(to[step][r % kTileRows], Weight::load(w + step * kLaneCount));
+        }
     }
 }
 
-template <typename Weight, std::size_t kTokens>
-void add_rows(const MatmulTask& task, std::size_t row, std::size_t rows, std::size_t token) {
-    Lanes sums[kBlockRows][kTokens];
-    for (std::size_t r = 0; r < rows; ++r) {
-        for (std::size_t t = 0; t < kTokens; ++t) sums[r][t] = zero_lanes();
+// One tile of rows and tokens; x: of the first token and column.
+[[gnu::always_inline]] inline void add_tile(const float (*wide)[kTileRows][kLaneCount], std::size_t steps,
+                                            const float* x, std::size_t x_stride, bool begin,
+                                            float (*sums)[kTileTokens][kLaneCount]) {
+    Lanes acc[kTileRows][kTileTokens];
+    for (std::size_t r = 0; r < kTileRows; ++r) {
+        for (std::size_t t = 0; t < kTileTokens; ++t) acc[r][t] = begin ? zero_lanes() : load_lanes(sums[r][t]);
     }
-    const std::size_t whole = task.columns / kLaneCount * kLaneCount;
-    for (std::size_t from = 0; from < whole; from += kChunkColumns) {
-        const std::size_t to = from + kChunkColumns < whole ? from + kChunkColumns : whole;
-        std::size_t r = 0;
-        for (; r + kTileRows <= rows; r += kTileRows) {
-            add_chunk<Weight, kTileRows, kTokens>(task, row + r, token, from, to, sums + r);
+    for (std::size_t step = 0; step < steps; ++step, x += kLaneCount) {
+        Lanes weights[kTileRows];
+        for (std::size_t r = 0; r < kTileRows; ++r) weights[r] = load_lanes(wide[step][r]);
+        for (std::size_t t = 0; t < kTileTokens; ++t) {
+            const Lanes values = load_lanes(x + t * x_stride);
+            for (std::size_t r = 0; r < kTileRows; ++r) acc[r][t] = multiply_add(weights[r], values, acc[r][t]);
         }
-        for (; r < rows; ++r) add_chunk<Weight, 1, kTokens>(task, row + r, token, from, to, sums + r);
     }
+    for (std::size_t r = 0; r < kTileRows; ++r) {
+        for (std::size_t t = 0; t < kTileTokens; ++t) store_lanes(sums[r][t], acc[r][t]);
+    }
+}
+
+template <typename Weight>
+inline void finish_tile(const MatmulTask& task, std::size_t row, std::size_t token, const TileSums& sums) {
+    const std::size_t rows = rows_of_block(task, row);
+#if defined(__AVX512F__)
+    if (task.columns % kLaneCount == 0) {
+        for (std::size_t t = 0; t < kTileTokens; ++t) {
+            const auto lanes = [&](std::size_t r) {
+                return r < rows ? load_lanes(sums.at[r / kTileRows][r % kTileRows][t]) : zero_lanes();
+            };
+            store_first(task.out + (token + t) * task.out_stride + row, sums_of_lanes(lanes), rows);
+        }
+        return;
+    }
+#endif
     for (std::size_t r = 0; r < rows; ++r) {
-        for (std::size_t t = 0; t < kTokens; ++t) finish_sum<Weight>(task, row + r, token + t, sums[r][t]);
+        for (std::size_t t = 0; t < kTileTokens; ++t) {
+            finish_sum<Weight>(task, row + r, token + t, load_lanes(sums.at[r / kTileRows][r % kTileRows][t]));
+        }
+    }
+}
+
+// The chunk of weights that is widened next, to be asked for in small parts.
+template <typename Weight>
+class ChunkAhead {
+public:
+    ChunkAhead(const MatmulTask& task, std::size_t row, std::size_t column, std::size_t parts)
+        : row_bytes_(task.weight_row_bytes), part_(kLines / parts + 1) {
+        if (row >= task.rows) return;
+        bytes_ = reinterpret_cast<const std::byte*>(weight_row<Weight>(task, row) + column);
+        left_ = rows_of_block(task, row) * kRowLines;
+    }
+    [[gnu::always_inline]] void fetch_part() {
+        for (std::size_t i = 0; i < part_ && at_ < left_; ++i, ++at_) {
+            fetch_line(bytes_ + at_ / kRowLines * row_bytes_ + at_ % kRowLines * kCacheLine);
+        }
+    }
+
+private:
+    static constexpr std::size_t kRowLines = kChunkColumns * sizeof(typename Weight::Element) / kCacheLine;
+    static constexpr std::size_t kLines = kBlockRows * kRowLines;
+    const std::byte* bytes_ = nullptr;
+    std::size_t row_bytes_;
+    std::size_t part_;
+    std::size_t at_ = 0;
+    std::size_t left_ = 0;
+};
+
+// Some blocks of rows and the tokens [first, last). The last tile may begin before `first`: it does some tokens again.
+template <typename Weight>
+void group_of_rows(const MatmulTask& task, std::size_t row, std::size_t blocks, std::size_t first, std::size_t last) {
+    WideRows wide;
+    TileSums sums[kGroupBlocks][kGroupTiles];
+    const std::size_t tiles = (last - first + kTileTokens - 1) / kTileTokens;
+    const auto tile_begin = [&](std::size_t tile) {
+        const std::size_t token = first + tile * kTileTokens;
+        return token + kTileTokens < last ? token : last - kTileTokens;
+    };
+    const std::size_t whole = task.columns / kLaneCount * kLaneCount;
+    const std::size_t chunks = (whole + kChunkColumns - 1) / kChunkColumns;
+    const std::size_t chunk = (whole / kLaneCount + chunks - 1) / chunks * kLaneCount;  // columns, all nearly alike
+    const std::size_t x_stride = task.activation_row_bytes / sizeof(float);
+    for (std::size_t from = 0; from < whole; from += chunk) {
+        const std::size_t steps = (whole - from < chunk ? whole - from : chunk) / kLaneCount;
+        for (std::size_t block = 0; block < blocks; ++block) {
+            const std::size_t block_row = row + block * kBlockRows;
+            widen_rows<Weight>(task, block_row, from, steps, wide);
+            const bool more = block + 1 < blocks;
+            const std::size_t row_tiles = row_tiles_of_block(task, block_row);
+            ChunkAhead<Weight> ahead(task, more ? block_row + kBlockRows : row, more ? from : from + chunk,
+                                     tiles * kRowTiles);
+            for (std::size_t tile = 0; tile < tiles; ++tile) {
+                const float* x = activation_row(task, tile_begin(tile)) + from;
+                for (std::size_t i = 0; i < row_tiles; ++i) {
+                    ahead.fetch_part();
+                    add_tile(wide.at[i], steps, x, x_stride, from == 0, sums[block][tile].at[i]);
+                }
+            }
+        }
+    }
+    for (std::size_t block = 0; block < blocks; ++block) {
+        for (std::size_t tile = 0; tile < tiles; ++tile) {
+            finish_tile<Weight>(task, row + block * kBlockRows, tile_begin(tile), sums[block][tile]);
+        }
     }
 }
 
 template <typename Weight>
 void many_tokens(const MatmulTask& task) {
-    const std::size_t fitting = kBlockBytes / task.activation_row_bytes / kTileTokens * kTileTokens;
-    const std::size_t block = fitting < kTileTokens ? kTileTokens : fitting;
-    for (std::size_t first = 0; first < task.tokens; first += block) {
-        const std::size_t last = first + block < task.tokens ? first + block : task.tokens;
-        for (std::size_t row = 0; row < task.rows; row += kBlockRows) {
-            const std::size_t rows = task.rows - row < kBlockRows ? task.rows - row : kBlockRows;
-            std::size_t token = first;
-            for (; token + kTileTokens <= last; token += kTileTokens) {
-                add_rows<Weight, kTileTokens>(task, row, rows, token);
-            }
-            for (; token < last; ++token) add_rows<Weight, 1>(task, row, rows, token);
+    constexpr std::size_t kGroupTokens = kGroupTiles * kTileTokens;
+    const std::size_t all_blocks = (task.rows + kBlockRows - 1) / kBlockRows;
+    for (std::size_t first = 0; first < task.tokens; first += kGroupTokens) {
+        const std::size_t last = first + kGroupTokens < task.tokens ? first + kGroupTokens : task.tokens;
+        for (std::size_t block = 0; block < all_blocks; block += kGroupBlocks) {
+            const std::size_t blocks = all_blocks - block < kGroupBlocks ? all_blocks - block : kGroupBlocks;
+            group_of_rows<Weight>(task, block * kBlockRows, blocks, first, last);
         }
     }
 }
 
 template <typename Weight>
 void matmul_floats(const MatmulTask& task) {
-    if (task.tokens >= kTileTokens) return many_tokens<Weight>(task);
+    if (task.tokens >= kTileTokens && task.columns >= kLaneCount) return many_tokens<Weight>(task);
     std::size_t row = 0;
     for (; row + kTileRows <= task.rows; row += kTileRows) rows_of_few_tokens<Weight, kTileRows>(task, row);
     for (; row < task.rows; ++row) rows_of_few_tokens<Weight, 1>(task, row);
