@@ -66,10 +66,10 @@ void matmul(benchmark::State& state, const Kernels& kernels, DType type, std::si
                                                  benchmark::Counter::kIsIterationInvariantRate);
 }
 
-// Rows as they are for one token, in tiles for more.
+// Rows as they are for few tokens, in tiles for more.
 std::vector<std::byte> arranged(const Kernels& kernels, DType type, const std::vector<std::byte>& rows,
                                 std::size_t columns, std::size_t tokens) {
-    if (tokens == 1 || kernels.tile_tokens == 1) return rows;
+    if (tokens < kernels.tiles_from) return rows;
     const ActivationFormat format = traits(type).activation;
     const std::size_t bytes = activation_row_bytes(format, columns);
     const auto tile = format == ActivationFormat::Q8x32 ? kernels.tile_q8x32 : kernels.tile_q8x256;

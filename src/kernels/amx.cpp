@@ -1,6 +1,6 @@
-// x86-64 with AMX over AVX-512: packed types in blocks of 256 for many tokens. A weight times its scale has at most
-// fourteen bits; it is split into two planes of bytes, whose products with the activations are exact tile sums. For
-// types with minimums AVX-512 is as fast, and does them.
+// x86-64 with AMX over AVX-512: packed weights and many tokens, whose activations come in tiles of sixteen. A product
+// of tiles is a sum of exact integers, for sixteen tokens and the sixteen rows of a panel; AVX-512 scales it and adds
+// it up.
 #include "kernels/panels_x86.h"
 #include "kernels/panels_x86_avx512.h"
 // After the vocabulary they are written in.
@@ -17,215 +17,354 @@ namespace hearth {
 
 namespace {
 
-constexpr std::size_t kGroupTokens = 16;   // a tile of activations
-constexpr std::size_t kPairTokens = 32;    // two of them at a time; fewer do not pay for the planes
-constexpr std::size_t kBatchTokens = 256;  // that share unpacked planes
-constexpr std::size_t kPanelsAtOnce = 2;   // that meet a pair of groups while it is in the first cache
-constexpr std::size_t kColumnTiles = 4;    // 64 columns each
-constexpr int kPlaneBits = 7;
+constexpr std::size_t kGroupTokens = 16;   // of a tile of activations
+constexpr std::size_t kTilesFrom = 17;     // tokens; fewer do not pay for unpacking weights
+constexpr std::size_t kBatchTokens = 256;  // that share unpacked weights
+constexpr std::size_t kBatchGroups = kBatchTokens / kGroupTokens;
+constexpr std::size_t kPanelsAtOnce = 2;  // that a group meets while it is in the first cache
 
-// One panel's 256 columns.
-struct Planes {
-    alignas(64) Ints low[kColumnTiles][16];  // w & 127
-    Ints high[kColumnTiles][16];             // w >> 7
-    Floats d;
+// A block of columns of sixteen tokens.
+struct Activations32 {
+    std::int8_t q[kGroupTokens][kBlock32];
+    float scales[kGroupTokens];
+    float sums[kGroupTokens];
+};
+struct Activations256 {
+    std::int8_t q[4][kGroupTokens][64];
+    std::int16_t sums[kGroupTokens][16];
+    float scales[kGroupTokens];
+};
+static_assert(sizeof(Activations32) == kGroupTokens * sizeof(ActivationBlock32));
+static_assert(sizeof(Activations256) == kGroupTokens * sizeof(ActivationBlock256));
+
+void arrange(const ActivationBlock32& block, std::size_t t, Activations32& out) {
+    __builtin_memcpy(out.q[t], block.q, sizeof block.q);
+    out.scales[t] = block.scale;
+    out.sums[t] = static_cast<float>(block.sum);
+}
+void arrange(const ActivationBlock256& block, std::size_t t, Activations256& out) {
+    for (std::size_t i = 0; i < 4; ++i) __builtin_memcpy(out.q[i][t], block.q + 64 * i, 64);
+    __builtin_memcpy(out.sums[t], block.sums, sizeof block.sums);
+    out.scales[t] = block.scale;
+}
+
+template <typename Block, typename Activations>
+void tile_activations(const TileTask& task) {
+    const std::size_t blocks = task.columns / sizeof(Block::q);
+    auto* out = reinterpret_cast<Activations*>(task.out);
+    constexpr Block kNone = {};
+    for (std::size_t b = 0; b < blocks; ++b) {
+        for (std::size_t t = 0; t < kGroupTokens; ++t) {
+            const auto* row = reinterpret_cast<const Block*>(task.rows + t * task.row_bytes);
+            arrange(t < task.tokens ? row[b] : kNone, t, out[b]);
+        }
+    }
+}
+
+// Sums of products: [token][row].
+struct alignas(64) TileSums {
+    std::int32_t at[kGroupTokens][x86::kPanelRows];
 };
 
-// Both bytes of a word from the words of even and of odd bytes.
-[[gnu::always_inline]] inline Ints join_bytes(Ints even, Ints odd) {
-    return _mm512_or_si512(_mm512_and_si512(even, _mm512_set1_epi16(0xff)), _mm512_slli_epi16(odd, 8));
-}
+using Outputs = float (*)[x86::kPanelRows];  // by token
 
+// Blocks of 32 columns. Weights are taken as signed bytes.
 template <typename Type>
-[[gnu::always_inline]] inline void put_planes(Ints unsigned_weights, Ints scale, Ints& low, Ints& high) {
-    const Ints weights = _mm512_sub_epi8(unsigned_weights, _mm512_set1_epi8(static_cast<char>(Type::kOffset)));
-    const Ints even = _mm512_mullo_epi16(_mm512_srai_epi16(_mm512_slli_epi16(weights, 8), 8), scale);
-    const Ints odd = _mm512_mullo_epi16(_mm512_srai_epi16(weights, 8), scale);
-    const Ints mask = _mm512_set1_epi16((1 << kPlaneBits) - 1);
-    low = join_bytes(_mm512_and_si512(even, mask), _mm512_and_si512(odd, mask));
-    high = join_bytes(_mm512_srai_epi16(even, kPlaneBits), _mm512_srai_epi16(odd, kPlaneBits));
-}
+struct Tiles32 {
+    using Activations = Activations32;
+    static constexpr std::size_t kBlockColumns = kBlock32;
+    static constexpr std::size_t kChunkBlocks = 16;
+    static constexpr std::size_t kLag = 2;  // blocks between a product and its use
+    static constexpr const TileShapes& kShapes = kHalfTileShapes;
 
-template <typename Type>
-void unpack_planes(const std::byte* block, Planes& planes) {
-    for (std::size_t group = 0; group < 8 / Type::kPeriod; ++group) {
-        unrolled<Type::kPeriod>([&](auto j) __attribute__((always_inline)) {
-            const std::size_t sub_block = group * Type::kPeriod + j.kIndex;
-            prefetch<Type::Layout::kBytes, 8>(block, sub_block);
-            const Ints scales = Type::scales(block, sub_block, 0);
-            const Ints even = pair_twice(scales);  // for the first sixteen columns, in both words of a lane
-            const Ints upper = _mm512_srli_epi32(scales, 16);
-            const Ints odd = Type::kPairScales ? pair_twice(upper) : even;
-            Ints* low = planes.low[sub_block / 2] + sub_block % 2 * 8;
-            Ints* high = planes.high[sub_block / 2] + sub_block % 2 * 8;
+    struct Weights {
+        Ints q[kChunkBlocks][8];
+        Floats d[kChunkBlocks];
+        Floats m[Type::Layout::kMinimum ? kChunkBlocks : 1];
+    };
+
+    static void unpack(const std::byte* panel, std::size_t first_block, std::size_t blocks, Weights& out) {
+        const Ints offset = set_bytes(Type::kOffset);
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const std::size_t which = (first_block + b) % 2;
+            const std::byte* pair = panel + (first_block + b) / 2 * Type::Layout::kBytes;
+            prefetch<Type::Layout::kBytes, 2>(pair, which);
             unrolled<8>([&](auto v) __attribute__((always_inline)) {
-                const Ints weights = Type::template weight<decltype(j)::kIndex, decltype(v)::kIndex>(block, group, 0);
-                put_planes<Type>(weights, v.kIndex < 4 ? even : odd, low[v.kIndex], high[v.kIndex]);
+                const Ints weights = Type::template weight<decltype(v)::kIndex>(pair, which, 0);
+                out.q[b][v.kIndex] = _mm512_sub_epi8(weights, offset);
             });
+            out.d[b] = Type::scale(pair, which, 0);
+            if constexpr (Type::Layout::kMinimum)
+                out.m[b] = halves_to_floats(pair + Type::Layout::kMinimumAt + which * 32);
+        }
+    }
+
+    static void add_group(const Activations* x, const Weights& weights, std::size_t blocks, bool begin, Outputs out) {
+        TileSums sums[4];
+        Floats acc[kGroupTokens];
+        unrolled<kGroupTokens>([&](auto t) __attribute__((always_inline)) {
+            acc[t.kIndex] = begin ? zero_floats() : load_floats(out[t.kIndex]);
+        });
+        for (std::size_t b = 0; b < blocks + kLag; ++b) {
+            if (b < blocks) {
+                _tile_zero(0);
+                _tile_loadd(4, x[b].q, kBlock32);
+                _tile_loadd(6, weights.q[b], kVectorBytes);
+                _tile_dpbssd(0, 4, 6);
+                _tile_stored(0, sums[b % 4].at, kVectorBytes);
+                memory_barrier();
+            }
+            if (b >= kLag) finish(x[b - kLag], weights, b - kLag, sums[(b - kLag) % 4], acc);
+        }
+        unrolled<kGroupTokens>([&](auto t)
+                                   __attribute__((always_inline)) { store_floats(out[t.kIndex], acc[t.kIndex]); });
+    }
+
+    [[gnu::always_inline]] static void finish(const Activations& x, const Weights& weights, std::size_t b,
+                                              const TileSums& sums, Floats (&acc)[kGroupTokens]) {
+        const Floats d = weights.d[b];
+        const Floats m = weights.m[Type::Layout::kMinimum ? b : 0];
+        unrolled<kGroupTokens>([&](auto step) __attribute__((always_inline)) {
+            constexpr std::size_t t = decltype(step)::kIndex;
+            const Floats scale = set_floats(x.scales[t]);
+            acc[t] = multiply_add(ints_to_floats(load_ints(sums.at[t])), multiply(d, scale), acc[t]);
+            if constexpr (Type::Layout::kMinimum) {
+                acc[t] = multiply_add(set_floats(x.sums[t]), multiply(m, scale), acc[t]);
+            }
         });
     }
-    planes.d = halves_to_floats(block);
-}
 
-// Tile sums of two groups of tokens: [token][row] of both planes.
-struct TileSums {
-    alignas(64) std::int32_t low[kPairTokens][16];
-    std::int32_t high[kPairTokens][16];
-};
-
-// The products of two groups of tokens with two tiles of weights, added to tiles 0 to 3.
-[[gnu::always_inline]] inline void multiply_tiles(const std::int8_t* tokens, std::size_t row_bytes, const Ints* low,
-                                                  const Ints* high) {
-    _tile_loadd(4, tokens, row_bytes);
-    _tile_loadd(6, low, 64);
-    _tile_dpbssd(0, 4, 6);
-    _tile_loadd(5, tokens + kGroupTokens * row_bytes, row_bytes);
-    _tile_dpbssd(1, 5, 6);
-    _tile_loadd(7, high, 64);
-    _tile_dpbssd(2, 4, 7);
-    _tile_dpbssd(3, 5, 7);
-}
-
-[[gnu::always_inline]] inline void clear_tiles() {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-}
-
-[[gnu::always_inline]] inline void store_tiles(TileSums& sums) {
-    _tile_stored(0, sums.low, 64);
-    _tile_stored(1, sums.low[kGroupTokens], 64);
-    _tile_stored(2, sums.high, 64);
-    _tile_stored(3, sums.high[kGroupTokens], 64);
-}
-
-// Tokens that pass over some panels together, and what is kept of them while they do.
-struct Batch {
-    const std::byte* activations;
-    std::size_t row_bytes;
-    std::size_t tokens;  // whole pairs of groups
-    alignas(64) float out[kPanelsAtOnce][kBatchTokens][16];
-
-    const ActivationBlock256& at(std::size_t token, std::size_t block) const {
-        return reinterpret_cast<const ActivationBlock256*>(activations + token * row_bytes)[block];
-    }
-};
-
-[[gnu::always_inline]] inline void multiply_pair(const Batch& batch, const Planes& planes, std::size_t block,
-                                                 std::size_t token, TileSums& sums) {
-    clear_tiles();
-    const std::int8_t* q = batch.at(token, block).q;
-    for (std::size_t i = 0; i < kColumnTiles; ++i) {
-        multiply_tiles(q + 64 * i, batch.row_bytes, planes.low[i], planes.high[i]);
-    }
-    store_tiles(sums);
-    memory_barrier();
-}
-
-[[gnu::always_inline]] inline Floats joined(const TileSums& sums, std::size_t t) {
-    const Ints high = _mm512_slli_epi32(load_ints(sums.high[t]), kPlaneBits);
-    return ints_to_floats(_mm512_add_epi32(load_ints(sums.low[t]), high));
-}
-
-[[gnu::always_inline]] inline void finish_pair(const Batch& batch, const Planes& planes, std::size_t block,
-                                               std::size_t token, const TileSums& sums, float (*out)[16]) {
-    for (std::size_t t = 0; t < kPairTokens; ++t) {
-        const Floats scale = set_floats(batch.at(token + t, block).scale);
-        Floats sum = load_floats(out[token + t]);
-        sum = multiply_add(joined(sums, t), multiply(planes.d, scale), sum);
-        store_floats(out[token + t], sum);
-    }
-}
-
-// One block of columns of up to kPanelsAtOnce panels. The tiles of one pair of groups are multiplied while the sums of
-// the one before are finished.
-void add_block(Batch& batch, const Planes* planes, std::size_t panels, std::size_t block) {
-    TileSums sums[2];
-    const std::size_t steps = batch.tokens / kPairTokens * panels;
-    for (std::size_t step = 0; step <= steps; ++step) {
-        if (step < steps) {
-            multiply_pair(batch, planes[step % panels], block, step / panels * kPairTokens, sums[step % 2]);
+    static void add_chunk(const std::byte* tokens, std::size_t row_bytes, std::size_t groups, std::size_t first_block,
+                          std::size_t blocks, const Weights* weights, std::size_t panels, Outputs* outs) {
+        for (std::size_t group = 0; group < groups; ++group) {
+            const auto* x = reinterpret_cast<const Activations*>(tokens + group * kGroupTokens * row_bytes);
+            for (std::size_t p = 0; p < panels; ++p) {
+                add_group(x + first_block, weights[p], blocks, first_block == 0, outs[p] + group * kGroupTokens);
+            }
         }
-        if (step == 0) continue;
-        const std::size_t last = step - 1;
-        finish_pair(batch, planes[last % panels], block, last / panels * kPairTokens, sums[last % 2],
-                    batch.out[last % panels]);
+    }
+};
+
+// Blocks of 256 columns. A weight times its scale has at most fourteen bits; it is split into two planes of bytes. So
+// are the activations' sums, which minimums are multiplied with.
+template <typename Type>
+struct Tiles256 {
+    using Activations = Activations256;
+    static constexpr std::size_t kBlockColumns = kBlock256;
+    static constexpr std::size_t kChunkBlocks = 1;
+    static constexpr const TileShapes& kShapes = kTileShapes;
+
+    static constexpr bool kOnePlane = Type::kLargest <= 3;  // and scales of at most 15
+    // Where weights and scales are unsigned and small, the scale is split: low = q * (scale & 15), high = q * (scale >>
+    // 4). Elsewhere the product is: low = w * scale & 127, high = w * scale >> 7.
+    static constexpr bool kSplitScale = Type::kMinimum && Type::kLargest * 15 <= 255;
+    static constexpr int kPlaneBits = kSplitScale ? 4 : 7;
+
+    struct Weights {
+        Ints low[4][16];
+        Ints high[4][16];
+        Ints low_minimums[16];  // against the sums' lower bytes
+        Ints high_minimums[16];
+        Floats d;
+        Floats dmin;
+    };
+
+    // Both bytes of a word from the words of even and of odd bytes.
+    [[gnu::always_inline]] static Ints join_bytes(Ints even, Ints odd) {
+        return or_ints(and_ints(even, _mm512_set1_epi16(0xff)), _mm512_slli_epi16(odd, 8));
+    }
+    [[gnu::always_inline]] static void put_planes(Ints weights, Ints scale, Ints& low, Ints& high) {
+        if constexpr (Type::kUnitScales) {
+            low = _mm512_sub_epi8(weights, set_bytes(Type::kOffset));
+        } else if constexpr (kOnePlane) {  // two products a word, neither of which leaves its byte
+            low = _mm512_mullo_epi16(weights, scale);
+        } else if constexpr (kSplitScale) {
+            low = _mm512_mullo_epi16(weights, and_ints(scale, _mm512_set1_epi16(15)));
+            high = _mm512_mullo_epi16(weights, _mm512_srli_epi16(scale, 4));
+        } else {
+            const Ints centred = _mm512_sub_epi8(weights, set_bytes(Type::kOffset));
+            const Ints even = _mm512_mullo_epi16(_mm512_srai_epi16(_mm512_slli_epi16(centred, 8), 8), scale);
+            const Ints odd = _mm512_mullo_epi16(_mm512_srai_epi16(centred, 8), scale);
+            const Ints mask = _mm512_set1_epi16((1 << kPlaneBits) - 1);
+            low = join_bytes(and_ints(even, mask), and_ints(odd, mask));
+            high = join_bytes(_mm512_srai_epi16(even, kPlaneBits), _mm512_srai_epi16(odd, kPlaneBits));
+        }
+    }
+
+    static void unpack(const std::byte* panel, std::size_t first_block, std::size_t, Weights& out) {
+        const std::byte* block = panel + first_block * Type::Layout::kBytes;
+        for (std::size_t group = 0; group < 8 / Type::kPeriod; ++group) {
+            unrolled<Type::kPeriod>([&](auto j) __attribute__((always_inline)) {
+                const std::size_t sub_block = group * Type::kPeriod + j.kIndex;
+                prefetch<Type::Layout::kBytes, 8>(block, sub_block);
+                const Ints scales = Type::scales(block, sub_block, 0);
+                const Ints even = pair_twice(scales);  // for the first sixteen columns, in both words of a lane
+                const Ints odd = Type::kPairScales ? pair_twice(_mm512_srli_epi32(scales, 16)) : even;
+                Ints* low = out.low[sub_block / 2] + sub_block % 2 * 8;
+                Ints* high = out.high[sub_block / 2] + sub_block % 2 * 8;
+                unrolled<8>([&](auto v) __attribute__((always_inline)) {
+                    const Ints weights =
+                        Type::template weight<decltype(j)::kIndex, decltype(v)::kIndex>(block, group, 0);
+                    put_planes(weights, v.kIndex < 4 ? even : odd, low[v.kIndex], high[v.kIndex]);
+                });
+            });
+        }
+        out.d = halves_to_floats(block);
+        if constexpr (Type::kMinimum) {
+            for (std::size_t j = 0; j < 8; ++j) {
+                out.low_minimums[j] = Type::minimum_pairs(block, j, 0);
+                out.high_minimums[j] = _mm512_slli_epi16(out.low_minimums[j], 8);
+                // What a tile of sums reads beyond them meets zeros.
+                out.low_minimums[8 + j] = out.high_minimums[8 + j] = zero_ints();
+            }
+            out.dmin = halves_to_floats(block + 32);
+        }
+    }
+
+    struct Sums {
+        TileSums low;
+        TileSums high;
+        TileSums low_minimums;
+        TileSums high_minimums;
+    };
+
+    [[gnu::always_inline]] static void multiply_block(const Activations& x, const Weights& weights, Sums& sums) {
+        _tile_zero(0);
+        _tile_zero(1);
+        for (std::size_t i = 0; i < 4; ++i) {
+            _tile_loadd(4, x.q[i], 64);
+            _tile_loadd(6, weights.low[i], kVectorBytes);
+            if constexpr (kOnePlane) {
+                _tile_dpbssd(0, 4, 6);
+                continue;
+            }
+            _tile_loadd(7, weights.high[i], kVectorBytes);
+            if constexpr (kSplitScale) {
+                _tile_dpbsud(0, 4, 6);
+                _tile_dpbsud(1, 4, 7);
+            } else {
+                _tile_dpbssd(0, 4, 6);
+                _tile_dpbssd(1, 4, 7);
+            }
+        }
+        _tile_stored(0, sums.low.at, kVectorBytes);
+        if constexpr (!kOnePlane) _tile_stored(1, sums.high.at, kVectorBytes);
+        if constexpr (Type::kMinimum) {
+            _tile_zero(2);
+            _tile_zero(3);
+            _tile_loadd(5, x.sums, sizeof x.sums[0]);
+            _tile_loadd(6, weights.low_minimums, kVectorBytes);
+            _tile_dpbuud(2, 5, 6);  // a sum's lower byte has no sign
+            _tile_loadd(7, weights.high_minimums, kVectorBytes);
+            _tile_dpbsud(3, 5, 7);
+            _tile_stored(2, sums.low_minimums.at, kVectorBytes);
+            _tile_stored(3, sums.high_minimums.at, kVectorBytes);
+        }
+        memory_barrier();
+    }
+
+    template <int kShift>
+    [[gnu::always_inline]] static Floats joined(const TileSums& low, const TileSums& high, std::size_t t) {
+        const Ints upper = _mm512_slli_epi32(load_ints(high.at[t]), kShift);
+        return ints_to_floats(_mm512_add_epi32(load_ints(low.at[t]), upper));
+    }
+
+    [[gnu::always_inline]] static void finish_block(const Activations& x, const Weights& weights, const Sums& sums,
+                                                    bool begin, Outputs out) {
+        for (std::size_t t = 0; t < kGroupTokens; ++t) {
+            const Floats scale = set_floats(x.scales[t]);
+            Floats sum = begin ? zero_floats() : load_floats(out[t]);
+            const Floats products =
+                kOnePlane ? ints_to_floats(load_ints(sums.low.at[t])) : joined<kPlaneBits>(sums.low, sums.high, t);
+            sum = multiply_add(products, multiply(weights.d, scale), sum);
+            if constexpr (Type::kMinimum) {
+                sum = multiply_subtract(joined<8>(sums.low_minimums, sums.high_minimums, t),
+                                        multiply(weights.dmin, scale), sum);
+            }
+            store_floats(out[t], sum);
+        }
+    }
+
+    // One group of tokens is multiplied while the sums of the one before are finished.
+    static void add_chunk(const std::byte* tokens, std::size_t row_bytes, std::size_t groups, std::size_t block,
+                          std::size_t, const Weights* weights, std::size_t panels, Outputs* outs) {
+        Sums sums[2];
+        const auto activations = [&](std::size_t step) -> const Activations& {
+            return reinterpret_cast<const Activations*>(tokens + step / panels * kGroupTokens * row_bytes)[block];
+        };
+        const std::size_t steps = groups * panels;
+        for (std::size_t step = 0; step <= steps; ++step) {
+            if (step < steps) multiply_block(activations(step), weights[step % panels], sums[step % 2]);
+            if (step == 0) continue;
+            const std::size_t last = step - 1;
+            finish_block(activations(last), weights[last % panels], sums[last % 2], block == 0,
+                         outs[last % panels] + last / panels * kGroupTokens);
+        }
+    }
+};
+
+// Some tokens and panels, all columns.
+template <typename Gemm>
+void multiply_panels(const PanelTask& task, std::size_t token, std::size_t panel, std::size_t panels) {
+    typename Gemm::Weights weights[kPanelsAtOnce];
+    alignas(64) float sums[kPanelsAtOnce][kBatchTokens][x86::kPanelRows];
+    Outputs outs[kPanelsAtOnce] = {sums[0], sums[1]};
+    const std::size_t count = task.tokens - token < kBatchTokens ? task.tokens - token : kBatchTokens;
+    const std::size_t groups = (count + kGroupTokens - 1) / kGroupTokens;
+    const std::byte* tokens = task.activations + token * task.activation_row_bytes;
+    const std::size_t blocks = task.columns / Gemm::kBlockColumns;
+    for (std::size_t block = 0; block < blocks; block += Gemm::kChunkBlocks) {
+        const std::size_t some = blocks - block < Gemm::kChunkBlocks ? blocks - block : Gemm::kChunkBlocks;
+        for (std::size_t p = 0; p < panels; ++p) {
+            Gemm::unpack(task.panels + (panel + p) * task.panel_bytes, block, some, weights[p]);
+        }
+        memory_barrier();
+        Gemm::add_chunk(tokens, task.activation_row_bytes, groups, block, some, weights, panels, outs);
+    }
+    for (std::size_t p = 0; p < panels; ++p) {
+        for (std::size_t t = 0; t < count; ++t) store_rows(task, panel + p, token + t, load_floats(sums[p][t]));
     }
 }
 
-// Whole panels and whole pairs of groups.
-template <typename Type>
-void matmul_tiles(const PanelTask& task) {
-    _tile_loadconfig(&kTileShapes);
-    Planes planes[kPanelsAtOnce];
-    Batch batch;
-    batch.row_bytes = task.activation_row_bytes;
+template <typename Gemm, DType kType>
+void matmul_panels_amx(const PanelTask& task) {
+    if (task.tokens < kTilesFrom) return matmul_panels_avx512(kType, task);
+    _tile_loadconfig(&Gemm::kShapes);
+    const std::size_t panels = (task.rows + x86::kPanelRows - 1) / x86::kPanelRows;
     for (std::size_t token = 0; token < task.tokens; token += kBatchTokens) {
-        batch.activations = task.activations + token * task.activation_row_bytes;
-        batch.tokens = task.tokens - token < kBatchTokens ? task.tokens - token : kBatchTokens;
-        for (std::size_t row = 0; row < task.rows; row += kPanelsAtOnce * x86::kPanelRows) {
-            const std::size_t left = (task.rows - row) / x86::kPanelRows;
-            const std::size_t panels = left < kPanelsAtOnce ? left : kPanelsAtOnce;
-            const std::byte* first = task.panels + row / x86::kPanelRows * task.panel_bytes;
-            for (std::size_t p = 0; p < panels; ++p) {
-                for (std::size_t t = 0; t < batch.tokens; ++t) store_floats(batch.out[p][t], zero_floats());
-            }
-            for (std::size_t block = 0; block < task.columns / kBlock256; ++block) {
-                for (std::size_t p = 0; p < panels; ++p) {
-                    unpack_planes<Type>(first + p * task.panel_bytes + block * Type::Layout::kBytes, planes[p]);
-                }
-                memory_barrier();
-                add_block(batch, planes, panels, block);
-            }
-            for (std::size_t p = 0; p < panels; ++p) {
-                float* out = task.out + token * task.out_stride + row + p * x86::kPanelRows;
-                for (std::size_t t = 0; t < batch.tokens; ++t) {
-                    store_floats(out + t * task.out_stride, load_floats(batch.out[p][t]));
-                }
-            }
+        for (std::size_t panel = 0; panel < panels; panel += kPanelsAtOnce) {
+            multiply_panels<Gemm>(task, token, panel, panels - panel < kPanelsAtOnce ? panels - panel : kPanelsAtOnce);
         }
     }
     _tile_release();
 }
 
-// What is left over of rows and tokens goes to AVX-512.
-template <typename Type, DType kType>
-void matmul_panels_amx(const PanelTask& task) {
-    static_assert(!Type::kMinimum);
-    if (task.tokens < kPairTokens || task.rows < x86::kPanelRows) return matmul_panels_avx512(kType, task);
-    const std::size_t rows = task.rows / x86::kPanelRows * x86::kPanelRows;
-    const std::size_t tokens = task.tokens / kPairTokens * kPairTokens;
-    PanelTask part = task;
-    part.rows = rows;
-    part.tokens = tokens;
-    matmul_tiles<Type>(part);
-    if (tokens < task.tokens) {
-        part.tokens = task.tokens - tokens;
-        part.activations = task.activations + tokens * task.activation_row_bytes;
-        part.out = task.out + tokens * task.out_stride;
-        matmul_panels_avx512(kType, part);
-    }
-    if (rows < task.rows) {
-        part = task;
-        part.panels = task.panels + rows / x86::kPanelRows * task.panel_bytes;
-        part.rows = task.rows - rows;
-        part.out = task.out + rows;
-        matmul_panels_avx512(kType, part);
-    }
-}
-
-template <typename Type, DType kType>
+template <template <typename> typename Gemm, typename Type, DType kType>
 void set_matmul(Kernels& table) {
-    table.panels[static_cast<std::size_t>(kType)].matmul = matmul_panels_amx<Type, kType>;
+    table.panels[static_cast<std::size_t>(kType)].matmul = matmul_panels_amx<Gemm<Type>, kType>;
 }
 
 }  // namespace
 
 void install_amx(Kernels& table) {
-    set_matmul<PanelQ3_K, DType::Q3_K>(table);
-    set_matmul<PanelQ6_K, DType::Q6_K>(table);
-    set_matmul<PanelIQ4_XS, DType::IQ4_XS>(table);
+    table.tile_tokens = kGroupTokens;
+    table.tiles_from = kTilesFrom;
+    table.tile_q8x32 = tile_activations<ActivationBlock32, Activations32>;
+    table.tile_q8x256 = tile_activations<ActivationBlock256, Activations256>;
+    set_matmul<Tiles32, PanelQ4_0, DType::Q4_0>(table);
+    set_matmul<Tiles32, PanelQ4_1, DType::Q4_1>(table);
+    set_matmul<Tiles32, PanelQ5_0, DType::Q5_0>(table);
+    set_matmul<Tiles32, PanelQ5_1, DType::Q5_1>(table);
+    set_matmul<Tiles32, PanelQ8_0, DType::Q8_0>(table);
+    set_matmul<Tiles32, PanelIQ4_NL, DType::IQ4_NL>(table);
+    set_matmul<Tiles32, PanelMXFP4, DType::MXFP4>(table);
+    set_matmul<Tiles256, PanelQ2_K, DType::Q2_K>(table);
+    set_matmul<Tiles256, PanelQ3_K, DType::Q3_K>(table);
+    set_matmul<Tiles256, PanelQ4_K, DType::Q4_K>(table);
+    set_matmul<Tiles256, PanelQ5_K, DType::Q5_K>(table);
+    set_matmul<Tiles256, PanelQ6_K, DType::Q6_K>(table);
+    set_matmul<Tiles256, PanelIQ4_XS, DType::IQ4_XS>(table);
+    set_matmul<Tiles256, PanelTQ2_0, DType::TQ2_0>(table);
     install_amx_fast(table);
 }
 

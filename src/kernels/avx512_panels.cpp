@@ -1,5 +1,4 @@
 // x86-64 with AVX-512 VNNI: the packed weights on 512-bit registers.
-#include "base/check.h"
 #include "kernels/panels_x86.h"
 #include "kernels/panels_x86_avx512.h"
 // After the vocabulary it is written in.
@@ -11,16 +10,22 @@
 
 namespace hearth {
 
-void matmul_panels_avx512(DType type, const PanelTask& task) {
-    switch (type) {
-        case DType::Q2_K: return matmul_panels256<PanelQ2_K>(task);
-        case DType::Q3_K: return matmul_panels256<PanelQ3_K>(task);
-        case DType::Q4_K: return matmul_panels256<PanelQ4_K>(task);
-        case DType::Q5_K: return matmul_panels256<PanelQ5_K>(task);
-        case DType::Q6_K: return matmul_panels256<PanelQ6_K>(task);
-        case DType::IQ4_XS: return matmul_panels256<PanelIQ4_XS>(task);
-        default: CHECK(false);
+namespace {
+
+struct PanelMatmuls {
+    void (*of[kDTypeLimit])(const PanelTask&) = {};
+
+    constexpr PanelMatmuls() {
+        each_panel_matmul(
+            [this](DType type, void (*matmul)(const PanelTask&)) { of[static_cast<std::size_t>(type)] = matmul; });
     }
+};
+constexpr PanelMatmuls kMatmuls;
+
+}  // namespace
+
+void matmul_panels_avx512(DType type, const PanelTask& task) {
+    kMatmuls.of[static_cast<std::size_t>(type)](task);
 }
 
 void install_avx512_panels(Kernels& table) {

@@ -45,7 +45,7 @@ struct PanelTask {
     std::size_t panel_bytes;           // from one panel to the next
     std::size_t rows;                  // outputs wanted: whole panels, the last one perhaps in part
     std::size_t columns;               // elements of a row; a multiple of the type's block
-    const std::byte* activations;      // one token: its row; more: tiles (Kernels::tile_tokens), of floats rows
+    const std::byte* activations;      // rows; tiles from Kernels::tiles_from tokens on, but of floats rows
     std::size_t activation_row_bytes;  // from one token to the next, on average over a tile
     std::size_t tokens;
     float* out;
@@ -196,9 +196,10 @@ struct Kernels {
 
     std::string_view panel_layout;     // names the bytes of a panel: levels with the same name share packed files
     PanelKernels panels[kDTypeLimit];  // by weight type
-    // Panel kernels take the activations of two and more tokens in tiles of this many, the last one filled up with
-    // zeros; a tile takes the bytes of its rows. 1: rows one after another, no tiles.
+    // Panel kernels take the activations of tiles_from and more tokens in tiles of tile_tokens, the last one filled up
+    // with zeros; a tile takes the bytes of its rows. Those of fewer tokens are rows one after another.
     std::size_t tile_tokens;
+    std::size_t tiles_from;  // at least 2; SIZE_MAX: no tiles
     void (*tile_q8x32)(const TileTask& task);
     void (*tile_q8x256)(const TileTask& task);
     FastKernels fast;

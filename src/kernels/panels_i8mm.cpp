@@ -84,6 +84,7 @@ void install_i8mm_panels(Kernels& table) {
     set(DType::IQ4_XS, panel_matmul<PanelIQ4_XS>);
     set(DType::TQ2_0, panel_matmul<PanelTQ2_0>);
     table.tile_tokens = kTileTokens;
+    table.tiles_from = 2;
     table.tile_q8x32 = tile_q8x32;
     table.tile_q8x256 = tile_q8x256;
 }

@@ -13,6 +13,7 @@ void install_reference(Kernels& table) {
     table.quantize_q8x32 = reference_quantize_q8x32;
     table.quantize_q8x256 = reference_quantize_q8x256;
     table.tile_tokens = 1;
+    table.tiles_from = SIZE_MAX;
 }
 
 }  // namespace hearth

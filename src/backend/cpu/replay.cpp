@@ -108,8 +108,8 @@ void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInp
 
 Arrangement CpuReplay::arrangement(const CpuStep& step, std::size_t tokens) const {
     if (step.can_be_fast && only_prompts_ && tokens >= kFastRows) return Arrangement::FastTiles;
-    const bool enough = step.arrangement == Arrangement::FloatTiles ? tokens > kFewRows : tokens > 1;
-    return enough ? step.arrangement : Arrangement::Rows;
+    const std::size_t enough = step.arrangement == Arrangement::FloatTiles ? kFewRows + 1 : kernels_->tiles_from;
+    return tokens >= enough ? step.arrangement : Arrangement::Rows;
 }
 
 // With few rows. A head of attention is a row at a time, which is no part of a tile that others could leave alone; and
@@ -302,7 +302,8 @@ std::size_t CpuReplay::prologue_tokens(const Phase& phase) const {
     switch (phase.arrangement) {
         case Arrangement::FloatTiles: return kernels_->float_tiles.tile_tokens;
         case Arrangement::FastTiles: return kernels_->fast.tile_tokens;
-        default: return kernels_->tile_tokens;
+        case Arrangement::Tiles: return kernels_->tile_tokens;
+        default: return 1;
     }
 }
 

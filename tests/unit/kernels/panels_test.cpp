@@ -12,11 +12,11 @@ const PanelKernels& panels_of(const Kernels& kernels, DType type) {
     return kernels.panels[static_cast<std::size_t>(type)];
 }
 
-// One token, and any number of them for float weights, as rows; more tokens for quantised ones in tiles.
+// Few tokens, and any number of them for float weights, as rows; more tokens for quantised ones in tiles.
 std::vector<std::byte> arranged(const Kernels& kernels, DType type, const std::vector<std::byte>& rows,
                                 std::size_t columns, std::size_t tokens) {
     const ActivationFormat format = traits(type).activation;
-    if (tokens == 1 || kernels.tile_tokens == 1 || format == ActivationFormat::F32) return rows;
+    if (tokens < kernels.tiles_from || format == ActivationFormat::F32) return rows;
     const std::size_t bytes = activation_row_bytes(format, columns);
     const auto tile = format == ActivationFormat::Q8x32 ? kernels.tile_q8x32 : kernels.tile_q8x256;
     const std::size_t tiles = (tokens + kernels.tile_tokens - 1) / kernels.tile_tokens;
@@ -68,6 +68,16 @@ TEST(Panels, LongRowsAndManyTokensCrossEveryInnerBorder) {
                 expect_equal({type, 24, columns}, random_values(tokens * columns, 3), tokens);
                 if (HasFatalFailure()) return;
             }
+        }
+    }
+}
+
+// Unpacked weights are shared by 256 tokens.
+TEST(Panels, MoreTokensThanShareUnpackedWeights) {
+    for (const DType type : kAllTypes) {
+        for (const std::size_t tokens : {257u, 290u}) {
+            expect_equal({type, 37, 512}, random_values(tokens * 512, 9), tokens);
+            if (HasFatalFailure()) return;
         }
     }
 }
