@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10;  // packed and summed at a time, inside the cache
+constexpr std::size_t kFetchedAhead = std::size_t{8} << 10;  // hardware alone reads a third less
 constexpr char kMagic[8] = {'H', 'E', 'A', 'R', 'T', 'H', 'P', 'K'};
 constexpr std::uint32_t kVersion = 1;
 
@@ -53,6 +54,7 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
     std::uint64_t lanes[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     std::size_t at = 0;
     for (; at + sizeof lanes <= bytes.size(); at += sizeof lanes) {
+        fetch_line(bytes.data() + at + kFetchedAhead);
         std::uint64_t words[8];
         std::memcpy(words, bytes.data() + at, sizeof words);
         for (std::size_t i = 0; i < 8; ++i) lanes[i] = (lanes[i] ^ words[i]) * kOdd;
