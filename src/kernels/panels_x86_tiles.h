@@ -36,7 +36,7 @@ inline constexpr std::size_t kGemmVectors = 2;
 inline constexpr std::size_t kTileTokens = 4;
 inline constexpr std::size_t kGemmTokens = kDirectTokens == 8 ? 9 : 8;  // from this many on unpacking first pays
 inline constexpr std::size_t kScratchTokens = 256;                      // that share unpacked weights
-inline constexpr std::size_t kPrefetchBytes = 6144;
+inline constexpr std::size_t kPrefetchBytes = 4096;
 
 // The vectors of a matrix are numbered from the first row on of the panel at `first`.
 struct VectorRows {
