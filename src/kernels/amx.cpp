@@ -20,8 +20,7 @@ namespace {
 constexpr std::size_t kGroupTokens = 16;   // of a tile of activations
 constexpr std::size_t kTilesFrom = 17;     // tokens; fewer do not pay for unpacking weights
 constexpr std::size_t kBatchTokens = 256;  // that share unpacked weights
-constexpr std::size_t kBatchGroups = kBatchTokens / kGroupTokens;
-constexpr std::size_t kPanelsAtOnce = 2;  // that a group meets while it is in the first cache
+constexpr std::size_t kPanelsAtOnce = 2;   // that a group meets while it is in the first cache
 
 // A block of columns of sixteen tokens.
 struct Activations32 {
@@ -100,7 +99,7 @@ struct Tiles32 {
     }
 
     static void add_group(const Activations* x, const Weights& weights, std::size_t blocks, bool begin, Outputs out) {
-        TileSums sums[4];
+        TileSums sums[4];  // in turn; more than kLag
         Floats acc[kGroupTokens];
         unrolled<kGroupTokens>([&](auto t) __attribute__((always_inline)) {
             acc[t.kIndex] = begin ? zero_floats() : load_floats(out[t.kIndex]);
@@ -123,13 +122,12 @@ struct Tiles32 {
     [[gnu::always_inline]] static void finish(const Activations& x, const Weights& weights, std::size_t b,
                                               const TileSums& sums, Floats (&acc)[kGroupTokens]) {
         const Floats d = weights.d[b];
-        const Floats m = weights.m[Type::Layout::kMinimum ? b : 0];
         unrolled<kGroupTokens>([&](auto step) __attribute__((always_inline)) {
             constexpr std::size_t t = decltype(step)::kIndex;
             const Floats scale = set_floats(x.scales[t]);
             acc[t] = multiply_add(ints_to_floats(load_ints(sums.at[t])), multiply(d, scale), acc[t]);
             if constexpr (Type::Layout::kMinimum) {
-                acc[t] = multiply_add(set_floats(x.sums[t]), multiply(m, scale), acc[t]);
+                acc[t] = multiply_add(set_floats(x.sums[t]), multiply(weights.m[b], scale), acc[t]);
             }
         });
     }

@@ -209,14 +209,15 @@ void rows_of_few_tokens(const MatmulTask& task, std::size_t row) {
     if (token < task.tokens) few_tokens<Weight, kRows, 1>(task, row, token);
 }
 
-// Many tokens: a chunk of the columns of sixteen rows is widened, and stays in the first cache while as many tokens as
-// fill a part of the second pass over it. Sums wait in memory between chunks.
+// Many tokens: a chunk of the columns of a block of rows is widened, and stays in the first cache while a group of
+// tokens passes over it. The group's own columns stay in the second cache while a few blocks take turns, and so do the
+// sums.
 inline constexpr std::size_t kBlockRows = 16;
 inline constexpr std::size_t kRowTiles = kBlockRows / kTileRows;
 inline constexpr std::size_t kChunkColumns = 512;
 inline constexpr std::size_t kChunkSteps = kChunkColumns / kLaneCount;
 inline constexpr std::size_t kGroupBlocks = 4;
-inline constexpr std::size_t kGroupTiles = 11;
+inline constexpr std::size_t kGroupTiles = 11;  // of tokens; 264 KiB of sums
 
 struct WideRows {
     alignas(64) float at[kRowTiles][kChunkSteps][kTileRows][kLaneCount];
