@@ -153,8 +153,8 @@ struct Tiles256 {
     static constexpr const TileShapes& kShapes = kTileShapes;
 
     static constexpr bool kOnePlane = Type::kLargest <= 3;  // and scales of at most 15
-    // Where weights and scales are unsigned and small, the scale is split: low = q * (scale & 15), high = q * (scale >>
-    // 4). Elsewhere the product is: low = w * scale & 127, high = w * scale >> 7.
+    // Where weights and scales are unsigned and small, the scale is what is split: the planes are q * (scale & 15) and
+    // q * (scale >> 4). Elsewhere the product is: w * scale & 127 and w * scale >> 7.
     static constexpr bool kSplitScale = Type::kMinimum && Type::kLargest * 15 <= 255;
     static constexpr int kPlaneBits = kSplitScale ? 4 : 7;
 
