@@ -45,7 +45,7 @@ public:
             const PackedMatrix* packed = packed_.find(node.constant);
             out_.matmuls.push_back({&node, plan_.graph().arena().constant(node.constant), packed});
             const bool tiles = packed != nullptr && is_quantised(out_.matmuls.back().weight);
-            if (tiles && kernels_.tiles_from < SIZE_MAX) out_.arrangement = Arrangement::Tiles;
+            if (tiles) out_.arrangement = Arrangement::Tiles;
         }
         if (std::ranges::all_of(out_.matmuls, [&](const CpuMatmul& matmul) { return can_have_float_tiles(matmul); })) {
             out_.arrangement = Arrangement::FloatTiles;

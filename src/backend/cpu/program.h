@@ -40,7 +40,7 @@ struct CpuMatmul {
 // How the activations of a matmul step lie.
 enum class Arrangement {
     Rows,
-    Tiles,       // of the panel kernels
+    Tiles,       // of the panel kernels, from Kernels::tiles_from tokens on
     FastTiles,   // of Kernels::fast
     FloatTiles,  // of Kernels::float_tiles
 };

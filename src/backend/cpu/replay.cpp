@@ -303,8 +303,9 @@ std::size_t CpuReplay::prologue_tokens(const Phase& phase) const {
         case Arrangement::FloatTiles: return kernels_->float_tiles.tile_tokens;
         case Arrangement::FastTiles: return kernels_->fast.tile_tokens;
         case Arrangement::Tiles: return kernels_->tile_tokens;
-        default: return 1;
+        case Arrangement::Rows: break;
     }
+    return 1;
 }
 
 void CpuReplay::make_float_tiles(const CpuStep& step, std::size_t first_token, std::size_t tokens) {
