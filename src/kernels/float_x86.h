@@ -52,15 +52,19 @@ using Lanes = __m512;
     return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
 }
 
-// The same of sixteen at once; row(i) are the lanes of sum i.
-template <typename Row>
-[[gnu::always_inline]] inline Lanes sums_of_lanes(Row row) {
+[[gnu::always_inline]] inline Lanes two_halves(const float* low, const float* high) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(low)), _mm256_loadu_ps(high), 1);
+}
+
+// The same of sixteen at once; lanes(i) are those of sum i.
+template <typename LanesOf>
+[[gnu::always_inline]] inline Lanes sums_of_lanes(LanesOf lanes) {
     constexpr std::size_t kOrder[16] = {0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15};  // undone by the tree
-    Lanes x[16];
+    Lanes x[8];
     for (std::size_t i = 0; i < 8; ++i) {
-        const Lanes a = row(kOrder[i]);
-        const Lanes b = row(kOrder[i + 8]);
-        x[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+        const float* a = lanes(kOrder[i]);
+        const float* b = lanes(kOrder[i + 8]);
+        x[i] = _mm512_add_ps(two_halves(a, b), two_halves(a + 8, b + 8));
     }
     for (std::size_t i = 0; i < 4; ++i) {
         x[i] = _mm512_add_ps(_mm512_shuffle_f32x4(x[i], x[i + 4], 0x88), _mm512_shuffle_f32x4(x[i], x[i + 4], 0xdd));
@@ -210,14 +214,15 @@ void rows_of_few_tokens(const MatmulTask& task, std::size_t row) {
 }
 
 // Many tokens: a chunk of the columns of a block of rows is widened, and stays in the first cache while a group of
-// tokens passes over it. The group's own columns stay in the second cache while a few blocks take turns, and so do the
-// sums.
+// tokens passes over it. The group's own columns stay in the second cache while the blocks take turns, and so do the
+// sums, unless one chunk is the whole row.
 inline constexpr std::size_t kBlockRows = 16;
 inline constexpr std::size_t kRowTiles = kBlockRows / kTileRows;
 inline constexpr std::size_t kChunkColumns = 512;
-inline constexpr std::size_t kChunkSteps = kChunkColumns / kLaneCount;
-inline constexpr std::size_t kGroupBlocks = 4;
-inline constexpr std::size_t kGroupTiles = 11;  // of tokens; 264 KiB of sums
+inline constexpr std::size_t kLongestChunk = 576;  // where that spares a chunk
+inline constexpr std::size_t kChunkSteps = kLongestChunk / kLaneCount;
+inline constexpr std::size_t kGroupTiles = 44;  // blocks times tiles of tokens; 264 KiB of sums
+inline constexpr std::size_t kShortColumns = 2048;
 
 struct WideRows {
     alignas(64) float at[kRowTiles][kChunkSteps][kTileRows][kLaneCount];
@@ -245,8 +250,9 @@ inline void widen_rows(const MatmulTask& task, std::size_t row, std::size_t colu
             continue;
         }
         const typename Weight::Element* w = weight_row<Weight>(task, row + r) + column;
-        for (std::size_t step = 0; step < steps; ++step) {
-            store_lanes(to[step][r % kTileRows], Weight::load(w + step * kLaneCount));
+        for (std::size_t step = 0; step < steps; ++step, w += kLaneCount) {
+            _mm_prefetch(reinterpret_cast<const char*>(w) + task.weight_row_bytes, _MM_HINT_T0);
+            store_lanes(to[step][r % kTileRows], Weight::load(w));
         }
     }
 }
@@ -279,7 +285,8 @@ inline void finish_tile(const MatmulTask& task, std::size_t row, std::size_t tok
     if (task.columns % kLaneCount == 0) {
         for (std::size_t t = 0; t < kTileTokens; ++t) {
             const auto lanes = [&](std::size_t r) {
-                return r < rows ? load_lanes(sums.at[r / kTileRows][r % kTileRows][t]) : zero_lanes();
+                const std::size_t there = r < rows ? r : 0;
+                return sums.at[there / kTileRows][there % kTileRows][t];
             };
             store_first(task.out + (token + t) * task.out_stride + row, sums_of_lanes(lanes), rows);
         }
@@ -297,40 +304,47 @@ inline void finish_tile(const MatmulTask& task, std::size_t row, std::size_t tok
 template <typename Weight>
 class ChunkAhead {
 public:
-    ChunkAhead(const MatmulTask& task, std::size_t row, std::size_t column, std::size_t parts)
-        : row_bytes_(task.weight_row_bytes), part_(kLines / parts + 1) {
+    ChunkAhead(const MatmulTask& task, std::size_t row, std::size_t column, std::size_t calls)
+        : row_bytes_(task.weight_row_bytes), parts_a_call_(kBlockRows * kRowParts / calls + 1) {
         if (row >= task.rows) return;
         bytes_ = reinterpret_cast<const std::byte*>(weight_row<Weight>(task, row) + column);
-        left_ = rows_of_block(task, row) * kRowLines;
+        rows_ = rows_of_block(task, row);
     }
-    [[gnu::always_inline]] void fetch_part() {
-        for (std::size_t i = 0; i < part_ && at_ < left_; ++i, ++at_) {
-            fetch_line(bytes_ + at_ / kRowLines * row_bytes_ + at_ % kRowLines * kCacheLine);
+    [[gnu::always_inline]] void fetch() {
+        for (std::size_t i = 0; i < parts_a_call_ && rows_ > 0; ++i) {
+            const std::byte* part = bytes_ + part_ * kPartLines * kCacheLine;
+            for (std::size_t line = 0; line < kPartLines; ++line) fetch_line(part + line * kCacheLine);
+            if (++part_ < kRowParts) continue;
+            part_ = 0;
+            bytes_ += row_bytes_;
+            --rows_;
         }
     }
 
 private:
-    static constexpr std::size_t kRowLines = kChunkColumns * sizeof(typename Weight::Element) / kCacheLine;
-    static constexpr std::size_t kLines = kBlockRows * kRowLines;
+    static constexpr std::size_t kPartLines = 4;
+    static constexpr std::size_t kRowParts =
+        kChunkColumns * sizeof(typename Weight::Element) / (kPartLines * kCacheLine);
     const std::byte* bytes_ = nullptr;
     std::size_t row_bytes_;
-    std::size_t part_;
-    std::size_t at_ = 0;
-    std::size_t left_ = 0;
+    std::size_t parts_a_call_;
+    std::size_t part_ = 0;
+    std::size_t rows_ = 0;
 };
 
 // Some blocks of rows and the tokens [first, last). The last tile may begin before `first`: it does some tokens again.
 template <typename Weight>
 void group_of_rows(const MatmulTask& task, std::size_t row, std::size_t blocks, std::size_t first, std::size_t last) {
     WideRows wide;
-    TileSums sums[kGroupBlocks][kGroupTiles];
+    TileSums sums[kGroupTiles];
     const std::size_t tiles = (last - first + kTileTokens - 1) / kTileTokens;
     const auto tile_begin = [&](std::size_t tile) {
         const std::size_t token = first + tile * kTileTokens;
         return token + kTileTokens < last ? token : last - kTileTokens;
     };
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
-    const std::size_t chunks = (whole + kChunkColumns - 1) / kChunkColumns;
+    const std::size_t chunks =
+        whole <= kLongestChunk ? 1 : (whole - (kLongestChunk - kChunkColumns) + kChunkColumns - 1) / kChunkColumns;
     const std::size_t chunk = (whole / kLaneCount + chunks - 1) / chunks * kLaneCount;  // columns, all nearly alike
     const std::size_t x_stride = task.activation_row_bytes / sizeof(float);
     for (std::size_t from = 0; from < whole; from += chunk) {
@@ -338,34 +352,35 @@ void group_of_rows(const MatmulTask& task, std::size_t row, std::size_t blocks, 
         for (std::size_t block = 0; block < blocks; ++block) {
             const std::size_t block_row = row + block * kBlockRows;
             widen_rows<Weight>(task, block_row, from, steps, wide);
-            const bool more = block + 1 < blocks;
             const std::size_t row_tiles = row_tiles_of_block(task, block_row);
-            ChunkAhead<Weight> ahead(task, more ? block_row + kBlockRows : row, more ? from : from + chunk,
-                                     tiles * kRowTiles);
+            const bool last_chunk = from + chunk >= whole;
+            const bool last_block = block + 1 == blocks;
+            const std::size_t next_row = last_block && !last_chunk ? row : block_row + kBlockRows;
+            const std::size_t next_column = last_block ? (last_chunk ? 0 : from + chunk) : from;
+            ChunkAhead<Weight> ahead(task, next_row, next_column, tiles * row_tiles);
             for (std::size_t tile = 0; tile < tiles; ++tile) {
                 const float* x = activation_row(task, tile_begin(tile)) + from;
+                TileSums& here = sums[chunks == 1 ? 0 : block * tiles + tile];
                 for (std::size_t i = 0; i < row_tiles; ++i) {
-                    ahead.fetch_part();
-                    add_tile(wide.at[i], steps, x, x_stride, from == 0, sums[block][tile].at[i]);
+                    ahead.fetch();
+                    add_tile(wide.at[i], steps, x, x_stride, from == 0, here.at[i]);
                 }
+                if (last_chunk) finish_tile<Weight>(task, block_row, tile_begin(tile), here);
             }
-        }
-    }
-    for (std::size_t block = 0; block < blocks; ++block) {
-        for (std::size_t tile = 0; tile < tiles; ++tile) {
-            finish_tile<Weight>(task, row + block * kBlockRows, tile_begin(tile), sums[block][tile]);
         }
     }
 }
 
 template <typename Weight>
 void many_tokens(const MatmulTask& task) {
-    constexpr std::size_t kGroupTokens = kGroupTiles * kTileTokens;
+    // Many tokens widen the weights less often, many blocks read the tokens less often: long tokens leave the caches.
+    const std::size_t group_blocks = task.columns <= kShortColumns ? 2 : 4;
+    const std::size_t group_tokens = kGroupTiles / group_blocks * kTileTokens;
     const std::size_t all_blocks = (task.rows + kBlockRows - 1) / kBlockRows;
-    for (std::size_t first = 0; first < task.tokens; first += kGroupTokens) {
-        const std::size_t last = first + kGroupTokens < task.tokens ? first + kGroupTokens : task.tokens;
-        for (std::size_t block = 0; block < all_blocks; block += kGroupBlocks) {
-            const std::size_t blocks = all_blocks - block < kGroupBlocks ? all_blocks - block : kGroupBlocks;
+    for (std::size_t first = 0; first < task.tokens; first += group_tokens) {
+        const std::size_t last = first + group_tokens < task.tokens ? first + group_tokens : task.tokens;
+        for (std::size_t block = 0; block < all_blocks; block += group_blocks) {
+            const std::size_t blocks = all_blocks - block < group_blocks ? all_blocks - block : group_blocks;
             group_of_rows<Weight>(task, block * kBlockRows, blocks, first, last);
         }
     }
