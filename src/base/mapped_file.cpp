@@ -28,6 +28,10 @@ private:
     int fd_;
 };
 
+std::int64_t nanoseconds(const timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 Error errno_error(ErrorCode code, const std::string& path) {
     return Error{code, path + ": " + std::strerror(errno)};
 }
@@ -49,7 +53,11 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     if (address == MAP_FAILED) return errno_error(ErrorCode::OutOfResources, path);
     file.data_ = static_cast<const std::byte*>(address);
     file.size_bytes_ = size_bytes;
-    file.modified_ns_ = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+    file.version_ = {.device = info.st_dev,
+                     .inode = info.st_ino,
+                     .size_bytes = size_bytes,
+                     .modified_ns = nanoseconds(info.st_mtim),
+                     .changed_ns = nanoseconds(info.st_ctim)};
     return file;
 }
 

@@ -10,6 +10,15 @@
 
 namespace hearth {
 
+// What a file was when it was opened. Whoever writes to it, or puts another in its place, changes this.
+struct FileVersion {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::uint64_t size_bytes = 0;
+    std::int64_t modified_ns = 0;  // since 1970: of its content, which can be set to any time
+    std::int64_t changed_ns = 0;   // of anything about it, which cannot
+};
+
 class MappedFile {
 public:
     MappedFile() = default;
@@ -23,7 +32,7 @@ public:
     ~MappedFile();
 
     std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
-    std::int64_t modified_ns() const { return modified_ns_; }  // since 1970, when it was opened
+    const FileVersion& version() const { return version_; }
 
     // Gives the memory of these bytes back to the system; they are read from the file again when looked at. Bytes
     // outside this file are left alone.
@@ -33,11 +42,11 @@ private:
     void swap(MappedFile& other) noexcept {
         std::swap(data_, other.data_);
         std::swap(size_bytes_, other.size_bytes_);
-        std::swap(modified_ns_, other.modified_ns_);
+        std::swap(version_, other.version_);
     }
     const std::byte* data_ = nullptr;
     std::size_t size_bytes_ = 0;
-    std::int64_t modified_ns_ = 0;
+    FileVersion version_;
 };
 
 // Whole small text or binary file, at most `limit_bytes`.

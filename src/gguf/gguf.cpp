@@ -268,7 +268,7 @@ std::uint64_t GgufFile::identity() const {
     const auto add = [&hash](std::uint64_t value) { hash = mix64(hash ^ value) + value; };
     for (const MappedFile& file : impl_->files) {
         add(file.bytes().size());
-        add(static_cast<std::uint64_t>(file.modified_ns()));
+        add(static_cast<std::uint64_t>(file.version().modified_ns));
     }
     for (const GgufTensor& tensor : impl_->tensors) {
         hash = hash_bytes(std::as_bytes(std::span(tensor.name)), hash);

@@ -3,12 +3,16 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <fstream>
+#include <thread>
 #include <vector>
 
 #include "base/hash.h"
@@ -111,6 +115,43 @@ std::vector<std::byte> make_head(std::span<const PackJob> jobs, const PackFileKe
 
 Error errno_error(const std::string& path) {
     return Error{ErrorCode::Failed, path + ": " + std::strerror(errno)};
+}
+
+std::string note_path(const std::string& path) {
+    return path + ".whole";
+}
+
+// What the note says of this very file; empty where the system does not tell when it was started. After a start the
+// file is read anew: what was written just before the power failed may not have reached the disk.
+std::string note_of(const MappedFile& file) {
+    const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id", 128);
+    if (!boot.ok()) return {};
+    const FileVersion& version = file.version();
+    std::string note = "found whole since start " + boot.value();
+    for (const std::uint64_t part :
+         {version.device, version.inode, version.size_bytes, static_cast<std::uint64_t>(version.modified_ns),
+          static_cast<std::uint64_t>(version.changed_ns)}) {
+        note += std::to_string(part) + "\n";
+    }
+    return note;
+}
+
+bool is_noted_whole(const std::string& path, const MappedFile& file) {
+    const std::string note = note_of(file);
+    const Result<std::string> found = read_file(note_path(path), 1024);
+    return !note.empty() && found.ok() && found.value() == note;
+}
+
+// Files are dated by a clock of a few milliseconds. Once it has moved on, no later change can have the date of this
+// one.
+bool date_has_passed(std::int64_t date_ns) {
+    for (int i = 0; i < 20; ++i) {
+        timespec now{};
+        ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        if (std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec > date_ns) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
 }
 
 // A file under a temporary name, mapped for writing; removed unless it is kept.
@@ -217,6 +258,7 @@ Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJ
     if (bytes.size() != size_bytes || std::memcmp(head.data(), bytes.data(), head.size()) != 0) {
         return Error{ErrorCode::InvalidModel, path + ": made from another model or by another version"};
     }
+    if (is_noted_whole(path, file)) return file;
     for (const PackJob& job : expected) {
         std::atomic<std::uint64_t> sum{0};
         pool.for_each(piece_count(job), [&](std::size_t piece, std::size_t) {
@@ -224,6 +266,7 @@ Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJ
         });
         if (sum.load() != job.checksum) return Error{ErrorCode::InvalidModel, path + ": damaged"};
     }
+    note_whole(path, file);
     return file;
 }
 
@@ -237,7 +280,15 @@ Result<MappedFile> write_pack_file(const std::string& path, std::span<PackJob> j
         std::memcpy(base, head.data(), head.size());
         TRY(draft.keep());
     }
-    return MappedFile::open(path);
+    MappedFile file = TRY(MappedFile::open(path));
+    note_whole(path, file);
+    return file;
+}
+
+void note_whole(const std::string& path, const MappedFile& file) {
+    if (!date_has_passed(file.version().changed_ns)) return;
+    // A note that is cut short is none, and a missing one costs a check: no need to be sure of it.
+    std::ofstream(note_path(path), std::ios::binary | std::ios::trunc) << note_of(file);
 }
 
 }  // namespace hearth

@@ -42,7 +42,8 @@ struct PackFileKey {
     std::uint64_t source = 0;  // of the model file
 };
 
-// Maps a packed file that was made for these jobs and is whole. Every byte is checked. The error says what is wrong.
+// Maps a packed file that was made for these jobs and is whole: every byte is checked, unless a note beside the file
+// says that it was since the machine started and the file is the same. The error says what is wrong.
 Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJob> jobs, const PackFileKey& key,
                                   ThreadPool& pool);
 
@@ -50,5 +51,8 @@ Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJ
 // Either all of it is there afterwards or nothing.
 Result<MappedFile> write_pack_file(const std::string& path, std::span<PackJob> jobs, const PackFileKey& key,
                                    std::size_t size_bytes, const std::function<void(std::byte* base)>& fill);
+
+// Makes that note of a file whose bytes are known to be right.
+void note_whole(const std::string& path, const MappedFile& file);
 
 }  // namespace hearth
