@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 namespace hearth {
 
@@ -55,7 +58,6 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     file.size_bytes_ = size_bytes;
     file.version_ = {.device = info.st_dev,
                      .inode = info.st_ino,
-                     .size_bytes = size_bytes,
                      .modified_ns = nanoseconds(info.st_mtim),
                      .changed_ns = nanoseconds(info.st_ctim)};
     return file;
@@ -73,6 +75,16 @@ void MappedFile::forget(std::span<const std::byte> bytes) const {
 
 MappedFile::~MappedFile() {
     if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
+}
+
+bool wait_until_changes_show(const FileVersion& version) {
+    for (int i = 0; i < 20; ++i) {
+        timespec now{};
+        ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+        if (nanoseconds(now) > version.changed_ns) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t limit_bytes) {

@@ -10,11 +10,10 @@
 
 namespace hearth {
 
-// What a file was when it was opened. Whoever writes to it, or puts another in its place, changes this.
+// Which file it was when it was opened. Whoever writes to it, or puts another in its place, changes this.
 struct FileVersion {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
-    std::uint64_t size_bytes = 0;
     std::int64_t modified_ns = 0;  // since 1970: of its content, which can be set to any time
     std::int64_t changed_ns = 0;   // of anything about it, which cannot
 };
@@ -48,6 +47,10 @@ private:
     std::size_t size_bytes_ = 0;
     FileVersion version_;
 };
+
+// Files are dated by a clock of a few milliseconds: waits until it has moved on, so that every change from now on is
+// another version. False where it does not, as with dates from a machine whose clock is ahead of ours.
+bool wait_until_changes_show(const FileVersion& version);
 
 // Whole small text or binary file, at most `limit_bytes`.
 Result<std::string> read_file(const std::string& path, std::size_t limit_bytes);

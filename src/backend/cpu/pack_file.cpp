@@ -3,16 +3,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fstream>
-#include <thread>
 #include <vector>
 
 #include "base/hash.h"
@@ -129,8 +126,8 @@ std::string note_of(const MappedFile& file) {
     const FileVersion& version = file.version();
     std::string note = "found whole since start " + boot.value();
     for (const std::uint64_t part :
-         {version.device, version.inode, version.size_bytes, static_cast<std::uint64_t>(version.modified_ns),
-          static_cast<std::uint64_t>(version.changed_ns)}) {
+         {version.device, version.inode, std::uint64_t{file.bytes().size()},
+          static_cast<std::uint64_t>(version.modified_ns), static_cast<std::uint64_t>(version.changed_ns)}) {
         note += std::to_string(part) + "\n";
     }
     return note;
@@ -140,18 +137,6 @@ bool is_noted_whole(const std::string& path, const MappedFile& file) {
     const std::string note = note_of(file);
     const Result<std::string> found = read_file(note_path(path), 1024);
     return !note.empty() && found.ok() && found.value() == note;
-}
-
-// Files are dated by a clock of a few milliseconds. Once it has moved on, no later change can have the date of this
-// one.
-bool date_has_passed(std::int64_t date_ns) {
-    for (int i = 0; i < 20; ++i) {
-        timespec now{};
-        ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-        if (std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec > date_ns) return true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
 }
 
 // A file under a temporary name, mapped for writing; removed unless it is kept.
@@ -259,7 +244,7 @@ Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJ
         return Error{ErrorCode::InvalidModel, path + ": made from another model or by another version"};
     }
     if (is_noted_whole(path, file)) return file;
-    const bool later_changes_show = date_has_passed(file.version().changed_ns);
+    const bool changes_show = wait_until_changes_show(file.version());
     for (const PackJob& job : expected) {
         std::atomic<std::uint64_t> sum{0};
         pool.for_each(piece_count(job), [&](std::size_t piece, std::size_t) {
@@ -267,7 +252,7 @@ Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJ
         });
         if (sum.load() != job.checksum) return Error{ErrorCode::InvalidModel, path + ": damaged"};
     }
-    if (later_changes_show) note_whole(path, file);
+    if (changes_show) note_whole(path, file);
     return file;
 }
 
@@ -287,7 +272,7 @@ Result<MappedFile> write_pack_file(const std::string& path, std::span<PackJob> j
 }
 
 void note_whole(const std::string& path, const MappedFile& file) {
-    if (!date_has_passed(file.version().changed_ns)) return;
+    if (!wait_until_changes_show(file.version())) return;
     // A note that is cut short is none, and a missing one costs a check: no need to be sure of it.
     std::ofstream(note_path(path), std::ios::binary | std::ios::trunc) << note_of(file);
 }

@@ -64,8 +64,8 @@ TEST(Matmul, FloatRowsNeedNotBeAMultipleOfTheLanes) {
 
 TEST(Matmul, FloatsWithManyColumnsAndTokensCrossEveryInnerBorder) {
     for (const DType type : {DType::F32, DType::F16, DType::BF16}) {
-        for (const std::size_t columns : {5u, 1040u, 2075u}) {
-            for (const std::size_t tokens : {1u, 3u, 6u, 8u, 100u}) {
+        for (const std::size_t columns : {5u, 576u, 590u, 1040u, 2075u}) {
+            for (const std::size_t tokens : {1u, 3u, 6u, 8u, 100u, 139u}) {
                 expect_all_levels_equal(type, {83, columns, tokens}, random_values(tokens * columns, 9));
                 if (HasFatalFailure()) return;
             }
