@@ -26,7 +26,8 @@ struct MatmulTask {
     std::size_t activation_row_bytes;  // from one token to the next
     std::size_t tokens;
     float* out;
-    std::size_t out_stride;  // floats from one token to the next
+    std::size_t out_stride;        // floats from one token to the next
+    std::byte* scratch = nullptr;  // FloatTileKernels::scratch_bytes of memory
 };
 
 // A panel is a group of neighbouring weight rows interleaved block by block, in the order in which this CPU's registers
@@ -107,7 +108,8 @@ struct FloatTileKernels {
     static constexpr std::size_t kColumnMultiple = 16;
     std::size_t tile_tokens = 0;  // 0: this level has none
     void (*tile)(const TileTask& task) = nullptr;
-    void (*matmul[kDTypeLimit])(const MatmulTask& task) = {};  // by weight type; the first token begins a tile
+    void (*matmul[kDTypeLimit])(const MatmulTask& task) = {};     // by weight type; the first token begins a tile
+    std::size_t (*scratch_bytes)(std::size_t columns) = nullptr;  // what matmul needs; null: nothing
     void (*panels_matmul[kDTypeLimit])(const PanelTask& task) = {};
 };
 

@@ -226,16 +226,19 @@ CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWe
             program.private_offset[node.output.index] = offset;
             offset += round_up(private_rows * value.row_bytes, kCacheLine);
             if (node.op == Op::Quantize) {
-                program.tile_scratch_bytes =
-                    std::max(program.tile_scratch_bytes, round_up(kernels.tile_tokens * value.row_bytes, kCacheLine));
+                program.scratch_bytes =
+                    std::max(program.scratch_bytes, round_up(kernels.tile_tokens * value.row_bytes, kCacheLine));
             }
         }
         program.private_bytes = std::max(program.private_bytes, offset);
         const CpuStep& made = program.steps.back();
         if (made.arrangement != Arrangement::FloatTiles) continue;
         const std::size_t tokens = round_up(most_rows(plan, made), kernels.float_tiles.tile_tokens);
-        program.float_tiles_bytes =
-            std::max(program.float_tiles_bytes, tokens * made.matmuls.front().weight.shape.columns() * sizeof(float));
+        const std::size_t columns = made.matmuls.front().weight.shape.columns();
+        program.float_tiles_bytes = std::max(program.float_tiles_bytes, tokens * columns * sizeof(float));
+        const auto scratch_bytes = kernels.float_tiles.scratch_bytes;
+        const std::size_t scratch = scratch_bytes != nullptr ? scratch_bytes(columns) : 0;
+        program.scratch_bytes = std::max(program.scratch_bytes, round_up(scratch, kCacheLine));
     }
     find_what_is_handed_on(program, kernels);
     return program;

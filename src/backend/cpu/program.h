@@ -66,7 +66,7 @@ struct CpuProgram {
     static constexpr std::size_t kShared = ~std::size_t{0};
     std::vector<std::size_t> private_offset = {};  // by ephemeral index; kShared: in the plan's buffer alone
     std::size_t private_bytes = 0;                 // of one worker
-    std::size_t tile_scratch_bytes = 0;            // quantised rows of one tile, before they are arranged
+    std::size_t scratch_bytes = 0;                 // of one worker, for a while: what makes a tile or multiplies it
     std::size_t float_tiles_bytes = 0;             // the activations of a step with float tiles
     std::size_t handed_on_bytes = 0;               // what one step quantises for the next
 };

@@ -14,7 +14,8 @@ constexpr std::size_t kTileTokens = 256;        // tokens that pass over some we
 constexpr std::size_t kManyPhases = 16;         // with fewer it is no whole pass, and soon over
 constexpr std::size_t kNarrowRows = 32;         // weight rows of a unit with many tokens: at least two panels,
 constexpr std::size_t kWideRows = 64;           // and not more than stay in the cache
-constexpr std::size_t kFloatRows = 128;         // of floats more: it is the tokens' tiles that stay there
+constexpr std::size_t kFloatRows = 128;         // of floats more: it is the tokens' tiles that stay there,
+constexpr std::size_t kFloatTokens = 528;       // and weights are widened once for all of them
 constexpr std::size_t kAttentionTileRows = 32;  // rows that share K and V while these are in the cache
 constexpr std::size_t kBlocksPerPart = 4;       // KV blocks worth handing to another worker
 constexpr std::size_t kMaxSplitUnits = 64;      // rows times KV heads whose past may be cut
@@ -39,7 +40,7 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
     CpuReplay replay(std::move(program), kernels, pools);
     const ThreadPool& pool = pools.larger();
     const std::size_t values = replay.program_.private_bytes;
-    const std::size_t each = values + replay.program_.tile_scratch_bytes;
+    const std::size_t each = values + replay.program_.scratch_bytes;
     replay.memory_ = TRY(Reservation::create(std::max<std::size_t>(each * pool.size(), 1)));
     if (replay.program_.float_tiles_bytes > 0) {
         replay.float_tiles_ = TRY(Reservation::create(replay.program_.float_tiles_bytes));
@@ -50,7 +51,7 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
     replay.workers_.resize(pool.size());
     for (std::size_t i = 0; i < pool.size(); ++i) {
         replay.workers_[i].values = replay.memory_.data() + i * each;
-        replay.workers_[i].tile_rows = replay.memory_.data() + i * each + values;
+        replay.workers_[i].scratch = replay.memory_.data() + i * each + values;
     }
     for (const CpuStep& step : replay.program_.steps) {
         if (step.kind != StepKind::Attend) continue;
@@ -376,7 +377,7 @@ void CpuReplay::quantize_rows(const QuantizeTask& task, std::size_t worker) cons
     const std::size_t each = kernels_->tile_tokens;
     const auto arrange = task.format == ActivationFormat::Q8x32 ? kernels_->tile_q8x32 : kernels_->tile_q8x256;
     for (std::size_t row = task.first_token; row < end; row += each) {
-        std::byte* rows = workers_[worker].tile_rows;
+        std::byte* rows = workers_[worker].scratch;
         const std::size_t count = std::min(each, end - row);
         for (std::size_t i = 0; i < count; ++i) quantize(row + i, rows + i * bytes);
         arrange({.rows = rows,
@@ -406,7 +407,7 @@ void CpuReplay::hand_on(const Phase& phase, ColumnRange columns, std::size_t fir
 std::size_t CpuReplay::tokens_at_once(const Phase& phase) const {
     if (phase.arrangement != Arrangement::FloatTiles) return kTileTokens;
     const std::size_t each = kernels_->float_tiles.tile_tokens;
-    return kTileTokens / each * each;
+    return kFloatTokens / each * each;
 }
 
 // The last tile takes what is left over: a token alone would be expected as a row, and it lies in a tile.
@@ -488,7 +489,7 @@ void CpuReplay::run_rectangle(const Phase& phase, const StepInputs& inputs, cons
         const Operand output = operand(matmul.node->output, false, 0);
         switch (phase.arrangement) {
             case Arrangement::FastTiles: multiply_fast(matmul, input, output, rectangle); break;
-            case Arrangement::FloatTiles: multiply_float_tiles(matmul, output, rectangle); break;
+            case Arrangement::FloatTiles: multiply_float_tiles(matmul, output, rectangle, worker); break;
             default: multiply(matmul, input, output, rectangle); break;
         }
     }
@@ -541,14 +542,17 @@ void CpuReplay::multiply(const CpuMatmul& matmul, const Operand& input, const Op
     }
 }
 
-void CpuReplay::multiply_float_tiles(const CpuMatmul& matmul, const Operand& output, const Rectangle& rectangle) {
+void CpuReplay::multiply_float_tiles(const CpuMatmul& matmul, const Operand& output, const Rectangle& rectangle,
+                                     std::size_t worker) {
     const std::size_t row_bytes = matmul.weight.shape.columns() * sizeof(float);
     const Activations tiles = {float_tiles_.data() + rectangle.first_token * row_bytes, row_bytes};
     const std::size_t type = static_cast<std::size_t>(matmul.weight.type);
     if (matmul.packed != nullptr) {
         kernels_->float_tiles.panels_matmul[type](panel_task(matmul, tiles, output, rectangle));
     } else {
-        kernels_->float_tiles.matmul[type](row_task(matmul, tiles, output, rectangle));
+        MatmulTask task = row_task(matmul, tiles, output, rectangle);
+        task.scratch = workers_[worker].scratch;
+        kernels_->float_tiles.matmul[type](task);
     }
 }
 

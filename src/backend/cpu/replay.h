@@ -50,7 +50,7 @@ private:
     struct alignas(kCacheLine) Worker {
         std::uint64_t prologue_done = 0;  // number of the last phase whose input this worker has made
         std::byte* values = nullptr;      // what its prologues make
-        std::byte* tile_rows = nullptr;
+        std::byte* scratch = nullptr;
     };
     // Some columns of some rows to be quantised, in rows or tiles from the first one on.
     struct QuantizeTask {
@@ -112,7 +112,8 @@ private:
     static PanelTask panel_task(const CpuMatmul& matmul, const Activations& activations, const Operand& output,
                                 const Rectangle& rectangle);
     void multiply(const CpuMatmul& matmul, const Operand& input, const Operand& output, const Rectangle& rectangle);
-    void multiply_float_tiles(const CpuMatmul& matmul, const Operand& output, const Rectangle& rectangle);
+    void multiply_float_tiles(const CpuMatmul& matmul, const Operand& output, const Rectangle& rectangle,
+                              std::size_t worker);
     void multiply_fast(const CpuMatmul& matmul, const Operand& input, const Operand& output,
                        const Rectangle& rectangle);
     std::size_t prologue_tokens(const Phase& phase) const;  // of one item

@@ -89,15 +89,19 @@ std::vector<float> tiled_product(const Kernels& kernels, DType type, const std::
     std::vector<float> out(c.rows * c.tokens, -12345.0f);
     MatmulTask task = matmul_task(type, weights, c.rows, c.columns, tiles, c.tokens, out);
     task.activation_row_bytes = row;
+    const auto scratch_bytes = kernels.float_tiles.scratch_bytes;
+    std::vector<std::byte> scratch(scratch_bytes != nullptr ? scratch_bytes(c.columns) : 0, std::byte{0xff});
+    task.scratch = scratch.data();
     kernels.float_tiles.matmul[static_cast<std::size_t>(type)](task);
     return out;
 }
 
 TEST(Matmul, FloatTilesGiveTheBitsOfRows) {
     for (const DType type : {DType::F32, DType::F16, DType::BF16}) {
-        for (const std::size_t columns : {16u, 48u, 1024u, 1040u, 2064u}) {
-            for (const std::size_t tokens : {1u, 2u, 3u, 4u, 20u, 270u}) {
-                const Case c{16, columns, tokens};
+        for (const std::size_t columns : {16u, 48u, 1024u, 1040u, 2064u, 8224u}) {
+            for (const std::size_t tokens : {1u, 2u, 3u, 4u, 20u, 40u, 130u, 270u}) {
+                // More rows than are widened at once; eight of them are half a block.
+                const Case c{columns <= 48 ? 136u : 24u, columns, tokens};
                 const std::vector<std::byte> weights = random_weights(type, c.rows * columns, columns + tokens);
                 const std::vector<float> x = random_values(tokens * columns, 3);
                 const std::vector<std::byte> rows = make_activations(reference(), type, x, columns);
