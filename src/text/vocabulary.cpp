@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 
 namespace hearth {
@@ -88,6 +89,9 @@ constexpr MiddleToken kMiddleTokens[] = {
 // Far above what chance gives at this load; beyond it somebody has looked for collisions.
 constexpr std::size_t kMostTries = 1024;
 
+// Asked for while others are filled: the table is larger than the caches near by.
+constexpr std::size_t kSlotsAhead = 16;
+
 Error invalid(const GgufFile& file, const std::string& what) {
     return Error{ErrorCode::InvalidModel, file.name() + ": " + what};
 }
@@ -159,11 +163,14 @@ std::optional<TokenIndex> TokenIndex::create(const std::vector<std::string_view>
     TokenIndex index;
     index.slots_.resize(std::bit_ceil(texts.size() * 3 / 2 + 1));
     const std::size_t mask = index.slots_.size() - 1;
+    std::vector<std::uint64_t> hashes(texts.size());
+    std::ranges::transform(texts, hashes.begin(), hash_of);
     for (std::size_t i = 0; i < texts.size(); ++i) {
         const std::string_view text = texts[i];
+        if (i + kSlotsAhead < hashes.size()) fetch_line(&index.slots_[hashes[i + kSlotsAhead] & mask]);
         if (text.empty()) continue;
         index.longest_ = std::max(index.longest_, text.size());
-        const std::uint64_t hash = hash_of(text);
+        const std::uint64_t hash = hashes[i];
         const std::uint32_t tag = static_cast<std::uint32_t>(hash >> 32);
         const auto is_free = [&](const Slot& slot) {
             return slot.token < 0 || (slot.tag == tag && texts[static_cast<std::size_t>(slot.token)] == text);
