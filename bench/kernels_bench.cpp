@@ -1,6 +1,6 @@
 // Kernels by level: matmul at one token (bytes per second of weights is what counts) and at 64 (GOP/s), the same over
-// packed weights, and attention of one token and of 64. Run one level or type with --benchmark_filter, e.g.
-// 'dotprod/Q4_K' or 'i8mm/panels/'.
+// packed weights and over tiles of floats, and attention of one token and of 64. Run one level or type with
+// --benchmark_filter, e.g. 'dotprod/Q4_K' or 'i8mm/panels/'.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -41,17 +41,20 @@ std::vector<std::byte> quantized(const Kernels& kernels, DType type, const std::
     return out;
 }
 
-void matmul(benchmark::State& state, const Kernels& kernels, DType type, std::size_t tokens) {
-    const std::size_t bytes = row_bytes(type, kRows * kColumns);
-    std::vector<std::byte> weights(bytes);
-    // Arbitrary bytes below 0x40 in every place: any f16 scale they make is a small normal number. Of floats and their
-    // upper halves the exponent must not be so small that sums become subnormal, which takes x86 a hundred times as
-    // long.
+// Arbitrary bytes below 0x40 in every place: any f16 scale they make is a small normal number. Of floats and their
+// upper halves the exponent must not be so small that sums become subnormal, which takes x86 a hundred times as long.
+std::vector<std::byte> arbitrary_weights(DType type) {
+    std::vector<std::byte> weights(row_bytes(type, kRows * kColumns));
     const unsigned exponent = type == DType::F32 || type == DType::BF16 ? 0x3cu : 0u;
-    for (std::size_t i = 0; i < bytes; ++i) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
         weights[i] = static_cast<std::byte>((random_bits(1, i) & 0x3fu) | exponent);
     }
-    const std::vector<std::byte> activations = quantized(kernels, type, random_floats(tokens * kColumns, 2), kColumns);
+    return weights;
+}
+
+void measure(benchmark::State& state, MatmulFn matmul, DType type, std::size_t tokens,
+             const std::vector<std::byte>& activations, std::byte* scratch) {
+    const std::vector<std::byte> weights = arbitrary_weights(type);
     std::vector<float> out(tokens * kRows);
     const MatmulTask task = {.weights = weights.data(),
                              .weight_row_bytes = row_bytes(type, kColumns),
@@ -61,14 +64,38 @@ void matmul(benchmark::State& state, const Kernels& kernels, DType type, std::si
                              .activation_row_bytes = activation_row_bytes(traits(type).activation, kColumns),
                              .tokens = tokens,
                              .out = out.data(),
-                             .out_stride = kRows};
+                             .out_stride = kRows,
+                             .scratch = scratch};
     for (auto _ : state) {
-        kernels.matmul[static_cast<std::size_t>(type)](task);
+        matmul(task);
         benchmark::ClobberMemory();
     }
-    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(weights.size()));
     state.counters["GOP/s"] = benchmark::Counter(2e-9 * static_cast<double>(kRows * kColumns * tokens),
                                                  benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void matmul(benchmark::State& state, const Kernels& kernels, DType type, std::size_t tokens) {
+    const std::vector<std::byte> activations = quantized(kernels, type, random_floats(tokens * kColumns, 2), kColumns);
+    measure(state, kernels.matmul[static_cast<std::size_t>(type)], type, tokens, activations, nullptr);
+}
+
+// Float weights and activations in tiles; arranging these is not counted.
+void float_tiles_matmul(benchmark::State& state, const Kernels& kernels, DType type, std::size_t tokens) {
+    const FloatTileKernels& floats = kernels.float_tiles;
+    const std::vector<float> x = random_floats(tokens * kColumns, 2);
+    constexpr std::size_t kRowBytes = kColumns * sizeof(float);
+    std::vector<std::byte> tiles((tokens + floats.tile_tokens - 1) / floats.tile_tokens * floats.tile_tokens *
+                                 kRowBytes);
+    for (std::size_t t = 0; t < tokens; t += floats.tile_tokens) {
+        floats.tile({.rows = reinterpret_cast<const std::byte*>(x.data() + t * kColumns),
+                     .row_bytes = kRowBytes,
+                     .tokens = std::min(floats.tile_tokens, tokens - t),
+                     .columns = kColumns,
+                     .out = tiles.data() + t * kRowBytes});
+    }
+    std::vector<std::byte> scratch(floats.scratch_bytes != nullptr ? floats.scratch_bytes(kColumns) : 0);
+    measure(state, floats.matmul[static_cast<std::size_t>(type)], type, tokens, tiles, scratch.data());
 }
 
 // Rows as they are for few tokens, in tiles for more.
@@ -232,6 +259,14 @@ void register_all() {
                 })->Unit(benchmark::kMicrosecond);
             }
             register_panels(kernels, type);
+            if (kernels.float_tiles.matmul[static_cast<std::size_t>(type)] == nullptr) continue;
+            for (const std::size_t tokens : {64u, 512u}) {
+                const std::string name =
+                    level + "/float_tiles/" + std::string(traits(type).name) + "/n:" + std::to_string(tokens);
+                benchmark::RegisterBenchmark(name.c_str(), [&kernels, type, tokens](benchmark::State& state) {
+                    float_tiles_matmul(state, kernels, type, tokens);
+                })->Unit(benchmark::kMicrosecond);
+            }
         }
         for (const std::size_t head_dim : {64u, 128u}) {
             for (const std::size_t group : {1u, 3u, 4u, 8u}) {
