@@ -140,6 +140,7 @@ struct Direct256 {
                     return sub_scales<Type>(block, group * Type::kPeriod + j.kIndex, p * kVectorRows);
                 };
                 prefetch<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
+                prefetch_near<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
                 add_sub_block<Type>(weights, scales, q, isums);
                 for (std::size_t t = 0; t < kTokens; ++t) q[t] += 32;
             });
@@ -176,6 +177,7 @@ struct Gemm256 {
             for (std::size_t group = 0; group < 8 / Type::kPeriod; ++group) {
                 unrolled<Type::kPeriod>([&](auto j) __attribute__((always_inline)) {
                     prefetch<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
+                    prefetch_near<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
                     Ints(&weights)[8][kVectors] = chunk.weights[group * Type::kPeriod + j.kIndex];
                     unrolled<8>([&](auto v) __attribute__((always_inline)) {
                         weights[v.kIndex][p] =
