@@ -1,7 +1,7 @@
-// Matmul of float weights on x86 for many tokens. Registers hold neighbouring tokens, so that one step multiplies one
-// column of some rows with that column of all of them: sixteen times fewer activations pass for the same work than if
-// registers held columns. The virtual lanes of the reference are then done one after another, each being every
-// sixteenth column, and added up in the order of its tree.
+// Matmul of float weights on x86 for many tokens. Registers hold neighbouring tokens, and one step multiplies one
+// column of some rows with that column of all of them: with AVX-512 it reads 56 numbers for 24 multiply-adds, where
+// registers of columns (4 rows by 6 tokens) read 160. The virtual lanes of the reference are then done one after
+// another, each being every sixteenth column, and added up in the order of its tree.
 #pragma once
 
 #include <bit>
