@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kColumns = 2048;  // with the rows small enough for a second-level cache
 constexpr std::size_t kRows = 64;
 constexpr std::size_t kTokens = 64;
+constexpr std::size_t kFloatTokens = 256;  // over which float weights are widened once
 constexpr std::size_t kPositions = 1024;
 constexpr double kSeconds = 0.004;  // of one measurement
 constexpr int kAttempts = 3;        // the best of which counts: others may be using the machine
@@ -19,6 +20,7 @@ constexpr int kAttempts = 3;        // the best of which counts: others may be u
 struct Workspace {
     std::vector<std::byte> weights;
     std::vector<std::byte> activations;
+    std::vector<std::byte> scratch;
     std::vector<float> out;
 };
 
@@ -42,24 +44,32 @@ double calls_per_second(ThreadPool& pool, Work work) {
     return best;
 }
 
-double measure_matmul(const Kernels& kernels, ThreadPool& pool, DType type, std::size_t tokens) {
-    const PanelKernels& panels = kernels.panels[static_cast<std::size_t>(type)];
-    const MatmulFn matmul = kernels.matmul[static_cast<std::size_t>(type)];
+// One token, or as many as a prompt has at once.
+double measure_matmul(const Kernels& kernels, ThreadPool& pool, DType type, bool many) {
+    const auto index = static_cast<std::size_t>(type);
+    const PanelKernels& panels = kernels.panels[index];
+    const FloatTileKernels& floats = kernels.float_tiles;
+    const auto panels_matmul =
+        many && floats.panels_matmul[index] != nullptr ? floats.panels_matmul[index] : panels.matmul;
+    const MatmulFn matmul = many && floats.matmul[index] != nullptr ? floats.matmul[index] : kernels.matmul[index];
+    const bool is_float = traits(type).activation == ActivationFormat::F32;
+    const std::size_t tokens = !many ? 1 : is_float ? kFloatTokens : kTokens;
     const std::size_t activation_bytes = activation_row_bytes(traits(type).activation, kColumns);
     const std::size_t weight_bytes = row_bytes(type, kColumns);
-    const std::size_t tile = std::max<std::size_t>(kernels.tile_tokens, 1);
+    const std::size_t tile = std::max<std::size_t>(is_float ? floats.tile_tokens : kernels.tile_tokens, 1);
     const std::size_t panel_bytes = panels.rows == 0 ? 0 : panels.panel_bytes(kColumns);
     std::vector<Workspace> spaces(pool.size());
     for (Workspace& space : spaces) {
         const std::size_t panel_count = panels.rows == 0 ? 0 : (kRows + panels.rows - 1) / panels.rows;
         space.weights.resize(std::max(kRows * weight_bytes, panel_count * panel_bytes));
         space.activations.resize((tokens + tile - 1) / tile * tile * activation_bytes);
+        space.scratch.resize(floats.scratch_bytes != nullptr ? floats.scratch_bytes(kColumns) : 0);
         space.out.resize(tokens * kRows);
     }
     const double calls = calls_per_second(pool, [&](std::size_t worker) {
         Workspace& space = spaces[worker];
         if (panels.rows != 0) {
-            panels.matmul({.panels = space.weights.data(),
+            panels_matmul({.panels = space.weights.data(),
                            .panel_bytes = panel_bytes,
                            .rows = kRows,
                            .columns = kColumns,
@@ -77,7 +87,8 @@ double measure_matmul(const Kernels& kernels, ThreadPool& pool, DType type, std:
                     .activation_row_bytes = activation_bytes,
                     .tokens = tokens,
                     .out = space.out.data(),
-                    .out_stride = kRows});
+                    .out_stride = kRows,
+                    .scratch = space.scratch.data()});
         }
     });
     return calls * static_cast<double>(kRows * kColumns * tokens);
@@ -155,8 +166,8 @@ KernelSpeed measure_kernels(const Kernels& kernels, ThreadPool& pool, std::span<
     KernelSpeed speed;
     for (const DType type : types) {
         speed.matmul.push_back({.type = type,
-                                .one_token = measure_matmul(kernels, pool, type, 1),
-                                .many_tokens = measure_matmul(kernels, pool, type, kTokens)});
+                                .one_token = measure_matmul(kernels, pool, type, false),
+                                .many_tokens = measure_matmul(kernels, pool, type, true)});
     }
     speed.attention_one_token = measure_attention(kernels, pool, attention, kv_type, 1);
     speed.attention_many_tokens = measure_attention(kernels, pool, attention, kv_type, kTokens);
