@@ -94,7 +94,7 @@ void float_tiles_matmul(benchmark::State& state, const Kernels& kernels, DType t
                      .columns = kColumns,
                      .out = tiles.data() + t * kRowBytes});
     }
-    std::vector<std::byte> scratch(floats.scratch_bytes != nullptr ? floats.scratch_bytes(kColumns) : 0);
+    std::vector<std::byte> scratch(floats.scratch_bytes(kColumns));
     measure(state, floats.matmul[static_cast<std::size_t>(type)], type, tokens, tiles, scratch.data());
 }
 

@@ -63,7 +63,7 @@ double measure_matmul(const Kernels& kernels, ThreadPool& pool, DType type, bool
         const std::size_t panel_count = panels.rows == 0 ? 0 : (kRows + panels.rows - 1) / panels.rows;
         space.weights.resize(std::max(kRows * weight_bytes, panel_count * panel_bytes));
         space.activations.resize((tokens + tile - 1) / tile * tile * activation_bytes);
-        space.scratch.resize(floats.scratch_bytes != nullptr ? floats.scratch_bytes(kColumns) : 0);
+        space.scratch.resize(floats.scratch_bytes(kColumns));
         space.out.resize(tokens * kRows);
     }
     const double calls = calls_per_second(pool, [&](std::size_t worker) {

@@ -21,7 +21,7 @@ inline void install_float_matmuls(Kernels& table) {
     install_float_matmul<WeightBF16>(table, DType::BF16);
     table.float_tiles.tile_tokens = kTileTokens;
     table.float_tiles.tile = tile_floats;
-    table.float_tiles.scratch_bytes = float_scratch_bytes;
+    table.float_tiles.matmul_scratch = float_scratch_bytes;
 }
 
 }  // namespace

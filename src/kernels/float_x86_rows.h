@@ -53,9 +53,17 @@ inline constexpr std::size_t kTokensAtOnce = 4;
     return _mm512_add_ps(_mm512_shuffle_ps(x[0], x[1], 0x88), _mm512_shuffle_ps(x[0], x[1], 0xdd));
 }
 
+#else
+
+inline constexpr std::size_t kRowsAtOnce = 2;  // 12 registers of sums
+inline constexpr std::size_t kTokensAtOnce = 3;
+
+#endif
+
 template <typename Weight, std::size_t kRows, std::size_t kTokens>
 [[gnu::always_inline]] inline void finish_sums(const MatmulTask& task, std::size_t row, std::size_t token,
                                                const Lanes (&sums)[kTokens][kRows]) {
+#if defined(__AVX512F__)
     if constexpr (kRows * kTokens == 16) {
         if (task.columns % kLaneCount == 0) {
             Lanes lanes[16];
@@ -68,25 +76,11 @@ template <typename Weight, std::size_t kRows, std::size_t kTokens>
             return;
         }
     }
-    for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t t = 0; t < kTokens; ++t) finish_sum<Weight>(task, row + r, token + t, sums[t][r]);
-    }
-}
-
-#else
-
-inline constexpr std::size_t kRowsAtOnce = 2;  // 12 registers of sums
-inline constexpr std::size_t kTokensAtOnce = 3;
-
-template <typename Weight, std::size_t kRows, std::size_t kTokens>
-[[gnu::always_inline]] inline void finish_sums(const MatmulTask& task, std::size_t row, std::size_t token,
-                                               const Lanes (&sums)[kTokens][kRows]) {
-    for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t t = 0; t < kTokens; ++t) finish_sum<Weight>(task, row + r, token + t, sums[t][r]);
-    }
-}
-
 #endif
+    for (std::size_t r = 0; r < kRows; ++r) {
+        for (std::size_t t = 0; t < kTokens; ++t) finish_sum<Weight>(task, row + r, token + t, sums[t][r]);
+    }
+}
 
 template <typename Weight, std::size_t kRows, std::size_t kTokens>
 void multiply_rows(const MatmulTask& task, std::size_t row, std::size_t token) {

@@ -108,9 +108,13 @@ struct FloatTileKernels {
     static constexpr std::size_t kColumnMultiple = 16;
     std::size_t tile_tokens = 0;  // 0: this level has none
     void (*tile)(const TileTask& task) = nullptr;
-    void (*matmul[kDTypeLimit])(const MatmulTask& task) = {};     // by weight type; the first token begins a tile
-    std::size_t (*scratch_bytes)(std::size_t columns) = nullptr;  // what matmul needs; null: nothing
+    void (*matmul[kDTypeLimit])(const MatmulTask& task) = {};      // by weight type; the first token begins a tile
+    std::size_t (*matmul_scratch)(std::size_t columns) = nullptr;  // bytes of MatmulTask::scratch; null: none
     void (*panels_matmul[kDTypeLimit])(const PanelTask& task) = {};
+
+    std::size_t scratch_bytes(std::size_t columns) const {
+        return matmul_scratch != nullptr ? matmul_scratch(columns) : 0;
+    }
 };
 
 // Attention of one token's query heads that share a KV head, over positions [first, last] of its sequence.

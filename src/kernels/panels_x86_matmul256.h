@@ -177,7 +177,6 @@ struct Gemm256 {
             for (std::size_t group = 0; group < 8 / Type::kPeriod; ++group) {
                 unrolled<Type::kPeriod>([&](auto j) __attribute__((always_inline)) {
                     prefetch<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
-                    prefetch_near<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
                     Ints(&weights)[8][kVectors] = chunk.weights[group * Type::kPeriod + j.kIndex];
                     unrolled<8>([&](auto v) __attribute__((always_inline)) {
                         weights[v.kIndex][p] =

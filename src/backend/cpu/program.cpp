@@ -236,9 +236,8 @@ CpuProgram make_program(const Plan& plan, const Kernels& kernels, const PackedWe
         const std::size_t tokens = round_up(most_rows(plan, made), kernels.float_tiles.tile_tokens);
         const std::size_t columns = made.matmuls.front().weight.shape.columns();
         program.float_tiles_bytes = std::max(program.float_tiles_bytes, tokens * columns * sizeof(float));
-        const auto scratch_bytes = kernels.float_tiles.scratch_bytes;
-        const std::size_t scratch = scratch_bytes != nullptr ? scratch_bytes(columns) : 0;
-        program.scratch_bytes = std::max(program.scratch_bytes, round_up(scratch, kCacheLine));
+        program.scratch_bytes =
+            std::max(program.scratch_bytes, round_up(kernels.float_tiles.scratch_bytes(columns), kCacheLine));
     }
     find_what_is_handed_on(program, kernels);
     return program;

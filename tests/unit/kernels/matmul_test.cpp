@@ -89,8 +89,7 @@ std::vector<float> tiled_product(const Kernels& kernels, DType type, const std::
     std::vector<float> out(c.rows * c.tokens, -12345.0f);
     MatmulTask task = matmul_task(type, weights, c.rows, c.columns, tiles, c.tokens, out);
     task.activation_row_bytes = row;
-    const auto scratch_bytes = kernels.float_tiles.scratch_bytes;
-    std::vector<std::byte> scratch(scratch_bytes != nullptr ? scratch_bytes(c.columns) : 0, std::byte{0xff});
+    std::vector<std::byte> scratch(kernels.float_tiles.scratch_bytes(c.columns), std::byte{0xff});
     task.scratch = scratch.data();
     kernels.float_tiles.matmul[static_cast<std::size_t>(type)](task);
     return out;
