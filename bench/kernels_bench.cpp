@@ -41,12 +41,15 @@ std::vector<std::byte> quantized(const Kernels& kernels, DType type, const std::
     return out;
 }
 
-// Arbitrary bytes below 0x40 in every place: any f16 scale they make is a small normal number. Of floats and their
-// upper halves the exponent must not be so small that sums become subnormal, which takes x86 a hundred times as long.
-std::vector<std::byte> arbitrary_weights(DType type) {
-    std::vector<std::byte> weights(row_bytes(type, kRows * kColumns));
-    const unsigned exponent = type == DType::F32 || type == DType::BF16 ? 0x3cu : 0u;
-    for (std::size_t i = 0; i < weights.size(); ++i) {
+// Arbitrary bytes below 0x40 in every place: any f16 scale they make is a small normal number. Of floats, their upper
+// halves and the exponents of MXFP4 none may be so small that sums become subnormal, which takes x86 a hundred times as
+// long.
+std::vector<std::byte> arbitrary_weights(DType type, std::size_t size_bytes) {
+    std::vector<std::byte> weights(size_bytes);
+    unsigned exponent = 0;
+    if (type == DType::F32 || type == DType::BF16) exponent = 0x3c;
+    if (type == DType::MXFP4) exponent = 0x40;
+    for (std::size_t i = 0; i < size_bytes; ++i) {
         weights[i] = static_cast<std::byte>((random_bits(1, i) & 0x3fu) | exponent);
     }
     return weights;
@@ -54,7 +57,7 @@ std::vector<std::byte> arbitrary_weights(DType type) {
 
 void measure(benchmark::State& state, MatmulFn matmul, DType type, std::size_t tokens,
              const std::vector<std::byte>& activations, std::byte* scratch) {
-    const std::vector<std::byte> weights = arbitrary_weights(type);
+    const std::vector<std::byte> weights = arbitrary_weights(type, row_bytes(type, kRows * kColumns));
     std::vector<float> out(tokens * kRows);
     const MatmulTask task = {.weights = weights.data(),
                              .weight_row_bytes = row_bytes(type, kColumns),
@@ -124,8 +127,7 @@ void panel_matmul(benchmark::State& state, const Kernels& kernels, DType type, s
     const std::size_t panel_bytes = panels.panel_bytes(kColumns);
     const std::size_t count = std::max<std::size_t>(1, size_bytes / panel_bytes);
     const std::size_t rows = count * panels.rows;
-    std::vector<std::byte> source(row_bytes(type, panels.rows * kColumns));
-    for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(random_bits(1, i) & 0x3fu);
+    const std::vector<std::byte> source = arbitrary_weights(type, row_bytes(type, panels.rows * kColumns));
     std::vector<std::byte> weights(count * panel_bytes);
     for (std::size_t i = 0; i < count; ++i) {
         panels.pack({.weights = source.data(),

@@ -50,6 +50,8 @@ template <typename Type>
 // Few tokens: weights are unpacked as they come from memory.
 template <typename Type, std::size_t kPanels>
 struct Direct32 {
+    static constexpr bool kNibbles = sizeof(Type::Block::q) == kBlock32 / 2;
+
     template <std::size_t kTokens>
     static void run(const PanelTask& task, std::size_t panel, std::size_t token) {
         constexpr std::size_t kVectors = kPanels * kPanelVectors;
@@ -84,7 +86,10 @@ struct Direct32 {
         Floats m[kVectors];
         for (std::size_t p = 0; p < kVectors; ++p) {
             rows[p] = vector_rows(pair, task.panel_bytes, p);
-            if (rows[p].row == 0) prefetch<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which);
+            if (rows[p].row == 0) {
+                prefetch<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which);
+                if constexpr (kNibbles) prefetch_near<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which);
+            }
             d[p] = Type::scale(rows[p].panel, which, rows[p].row);
             m[p] = minimum_of<Type>(rows[p].panel, which, rows[p].row);
         }

@@ -60,12 +60,12 @@ template <std::size_t kBytes, std::size_t kParts, std::size_t kPanels = 1>
     for (std::size_t i = 0; i < kLines; ++i) fetch_line(from + i * kCacheLine);
 }
 
-// The same lines once more, half as far ahead and into the first cache. Blocks of 256 are unpacked from several places
-// of a few kilobytes, which the core does not fetch from the second cache by itself.
-template <std::size_t kBytes, std::size_t kParts>
+// The same lines once more, half as far ahead and into the first cache, for weights that are unpacked: what takes
+// longer than a load waits for the second cache. Bytes that are used as they lie gain nothing.
+template <std::size_t kBytes, std::size_t kParts, std::size_t kPanels = 1>
 [[gnu::always_inline]] inline void prefetch_near(const std::byte* block, std::size_t part) {
     constexpr std::size_t kLines = (kBytes / kCacheLine + kParts - 1) / kParts;
-    const std::byte* from = block + kPrefetchBytes / 2 + part * kLines * kCacheLine;
+    const std::byte* from = block + kPrefetchBytes / kPanels / 2 + part * kLines * kCacheLine;
     for (std::size_t i = 0; i < kLines; ++i) __builtin_prefetch(from + i * kCacheLine, 0, 3);
 }
 
