@@ -1,7 +1,6 @@
 #include "cli/files.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -119,23 +118,6 @@ std::uint64_t free_space(const std::string& path) {
 Status rename_file(const std::string& from, const std::string& to) {
     if (::rename(from.c_str(), to.c_str()) != 0) return errno_error(to);
     return {};
-}
-
-Result<FileLock> FileLock::take(const std::string& path, const std::function<void()>& on_wait) {
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (descriptor < 0) return errno_error(path);
-    FileLock lock(descriptor);
-    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return lock;
-    if (errno != EWOULDBLOCK) return errno_error(path);
-    on_wait();
-    while (::flock(descriptor, LOCK_EX) != 0) {
-        if (errno != EINTR) return errno_error(path);
-    }
-    return lock;
-}
-
-FileLock::~FileLock() {
-    if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 Result<std::string> hash_file(const std::string& path, const std::function<void(std::uint64_t)>& on_bytes) {

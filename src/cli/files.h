@@ -1,4 +1,4 @@
-// Folders, locks and sizes for what pull keeps on disk.
+// Folders and sizes for what pull keeps on disk.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,6 @@ std::uint64_t tree_size(const std::string& path);              // bytes of all f
 std::vector<std::string> files_in(const std::string& folder);  // names, sorted
 std::uint64_t free_space(const std::string& path);             // for us on its file system; the maximum when unknown
 Status rename_file(const std::string& from, const std::string& to);
-
-// An exclusive lock between processes, gone with the process that holds it.
-class FileLock {
-public:
-    // `on_wait` is called once when another process holds the lock, before waiting for it.
-    static Result<FileLock> take(const std::string& path, const std::function<void()>& on_wait);
-    FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-    FileLock& operator=(FileLock&&) = delete;
-    ~FileLock();
-
-private:
-    explicit FileLock(int descriptor) : descriptor_(descriptor) {}
-    int descriptor_;
-};
 
 // The SHA-256 of a file in hex. `on_bytes` hears how many are done.
 Result<std::string> hash_file(const std::string& path, const std::function<void(std::uint64_t)>& on_bytes);

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/file_lock.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/fetch.h"
@@ -232,8 +233,10 @@ Result<PulledModel> pull_model(const CatalogueModel& model, Refetch refetch, Ses
     const std::string work_folder = environment.downloads_folder() + "/" + model.name;
     TRY(make_folders(environment.models_folder()));
     TRY(make_folders(environment.downloads_folder()));
+    bool told = false;
     const FileLock lock = TRY(FileLock::take(work_folder + ".lock", [&] {
-        session.console.note("another pull of " + model.name + " is under way: waiting for it");
+        if (!told) session.console.note("another pull of " + model.name + " is under way: waiting for it");
+        return told = true;
     }));
     if (refetch == Refetch::No && ::access(path.c_str(), F_OK) == 0) {
         return PulledModel{model.name, path, file_size(path).value_or(0), "", true};

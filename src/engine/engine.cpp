@@ -50,15 +50,17 @@ Result<ChatTemplate> load_chat_template(const GgufFile& file) {
     return ChatTemplate::parse(*source);
 }
 
-// One file a model: made again in the same place when the model changes.
-std::string pack_path(const std::string& folder, const std::string& model, std::string_view isa_layout) {
+// One file a model and kind of machine: made again in the same place when the model changes or the layout's version,
+// which its name ends with.
+std::string pack_path(const std::string& folder, const std::string& model, std::string_view layout) {
     std::error_code ignored;
     const std::filesystem::path absolute = std::filesystem::absolute(model, ignored);
     std::filesystem::create_directories(folder, ignored);
     char name[17];
     std::snprintf(name, sizeof name, "%016llx",
                   static_cast<unsigned long long>(hash_bytes(std::as_bytes(std::span(absolute.native())))));
-    return folder + "/" + absolute.stem().string() + "-" + name + "." + std::string(isa_layout) + ".pack";
+    return folder + "/" + absolute.stem().string() + "-" + name + "." +
+           std::string(layout.substr(0, layout.rfind('.'))) + ".pack";
 }
 
 PackOptions pack_options(Engine::Impl& impl, const EngineOptions& options, std::size_t available) {

@@ -200,7 +200,8 @@ struct Kernels {
     void (*quantize_q8x32)(const float* x, std::size_t n, ActivationBlock32* out);
     void (*quantize_q8x256)(const float* x, std::size_t n, ActivationBlock256* out);
 
-    std::string_view panel_layout;     // names the bytes of a panel: levels with the same name share packed files
+    // Names the bytes of a panel: levels with the same name share packed files. Behind its last point: the version.
+    std::string_view panel_layout;
     PanelKernels panels[kDTypeLimit];  // by weight type
     // Panel kernels take the activations of tiles_from and more tokens in tiles of tile_tokens, the last one filled up
     // with zeros; a tile takes the bytes of its rows. Those of fewer tokens are rows one after another.

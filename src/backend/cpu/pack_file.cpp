@@ -139,10 +139,11 @@ bool is_noted_whole(const std::string& path, const MappedFile& file) {
     return !note.empty() && found.ok() && found.value() == note;
 }
 
-// A file under a temporary name, mapped for writing; removed unless it is kept.
+// A file under a temporary name, mapped for writing; removed unless it is kept. What a process that was killed has left
+// is in the place of the next one's.
 class Draft {
 public:
-    explicit Draft(const std::string& path) : path_(path), temporary_(path + ".tmp" + std::to_string(::getpid())) {}
+    explicit Draft(const std::string& path) : path_(path), temporary_(path + ".tmp") {}
     Draft(const Draft&) = delete;
     Draft& operator=(const Draft&) = delete;
     ~Draft() {
@@ -254,6 +255,12 @@ Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJ
     }
     if (changes_show) note_whole(path, file);
     return file;
+}
+
+// Of the note, which is written last.
+Result<FileLock> lock_pack_file(const std::string& path, std::chrono::milliseconds patience) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    return FileLock::take(note_path(path), [&] { return std::chrono::steady_clock::now() < end; });
 }
 
 Result<MappedFile> write_pack_file(const std::string& path, std::span<PackJob> jobs, const PackFileKey& key,

@@ -2,6 +2,7 @@
 // again. Layout: header, one entry a matrix, then the panels, each matrix on a page of its own.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_lock.h"
 #include "base/mapped_file.h"
 #include "base/result.h"
 #include "graph/plan.h"
@@ -46,6 +48,9 @@ struct PackFileKey {
 // says that it was since the machine started and the file is the same. The error says what is wrong.
 Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJob> jobs, const PackFileKey& key,
                                   ThreadPool& pool);
+
+// Whoever makes the file holds this. Waits at most `patience` for another process that does.
+Result<FileLock> lock_pack_file(const std::string& path, std::chrono::milliseconds patience);
 
 // Makes the file: `fill` writes the panels (and sets the jobs' checksums) into memory that becomes the file.
 // Either all of it is there afterwards or nothing.

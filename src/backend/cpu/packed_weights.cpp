@@ -86,6 +86,24 @@ void pack_all(std::span<PackJob> jobs, std::byte* base, ThreadPool& pool, const 
     }
 }
 
+struct FoundFile {
+    MappedFile file;
+    PackOutcome outcome;
+};
+
+// Maps the file, or makes it. One that another process is making meanwhile is waited for and shared.
+Result<FoundFile> map_or_make(std::span<PackJob> jobs, const PackFileKey& key, std::size_t size_bytes, ThreadPool& pool,
+                              const PackOptions& options) {
+    const auto map = [&] { return open_pack_file(options.file, jobs, key, pool); };
+    if (Result<MappedFile> file = map(); file.ok()) return FoundFile{std::move(file.value()), PackOutcome::FileMapped};
+    if (options.progress) options.progress(0, size_bytes);
+    const FileLock lock = TRY(lock_pack_file(options.file, options.patience));
+    if (Result<MappedFile> file = map(); file.ok()) return FoundFile{std::move(file.value()), PackOutcome::FileMapped};
+    MappedFile file = TRY(write_pack_file(options.file, jobs, key, size_bytes,
+                                          [&](std::byte* base) { pack_all(jobs, base, pool, options); }));
+    return FoundFile{std::move(file), PackOutcome::FileWritten};
+}
+
 }  // namespace
 
 bool is_quantised(const TensorView& weight) {
@@ -125,19 +143,14 @@ PackedWeights PackedWeights::create(const Plan& plan, const Kernels& kernels, Th
     const PackFileKey key{kernels.panel_layout, options.source};
 
     if (options.mode == PackMode::Auto && !options.file.empty() && size_bytes >= kSmallestFile) {
-        Result<MappedFile> file = open_pack_file(options.file, jobs, key, pool);
-        packed.outcome_ = PackOutcome::FileMapped;
-        if (!file.ok()) {
-            packed.outcome_ = PackOutcome::FileWritten;
-            file = write_pack_file(options.file, jobs, key, size_bytes,
-                                   [&](std::byte* base) { pack_all(jobs, base, pool, options); });
-        }
-        if (file.ok()) {
-            packed.file_ = std::move(file.value());
+        Result<FoundFile> found = map_or_make(jobs, key, size_bytes, pool, options);
+        if (found.ok()) {
+            packed.file_ = std::move(found.value().file);
+            packed.outcome_ = found.value().outcome;
             packed.point_into(jobs, packed.file_.bytes().data());
             return packed;
         }
-        packed.reason_ = file.error().message;
+        packed.reason_ = found.error().message;
     }
 
     packed.outcome_ = PackOutcome::Unpacked;

@@ -2,6 +2,7 @@
 // the next start maps and all processes share. A model works without it, only slower.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,6 +44,7 @@ struct PackOptions {
     std::string file = {};             // where the packed file lies or will lie; empty: none
     std::uint64_t source = 0;          // identifies the model file's content: a file made from another one is stale
     std::size_t memory_available = 0;  // bytes a copy may take; 0: no limit
+    std::chrono::milliseconds patience = std::chrono::seconds(60);  // with another process that is making the file
     std::function<void(std::size_t done, std::size_t total)> progress = {};  // bytes; called by the caller's thread
     // Told of rows that have been packed and will hardly be read again; by several threads at once.
     std::function<void(std::span<const std::byte>)> release = {};

@@ -5,12 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backend/cpu/pack_file.h"
@@ -167,6 +171,35 @@ TEST_F(PackedWeightsTest, AStaleDamagedOrCutFileIsMadeAgain) {
         std::filesystem::resize_file(file_, cut);
         EXPECT_EQ(create(options()).outcome(), PackOutcome::FileWritten) << "cut to " << cut;
     }
+}
+
+TEST_F(PackedWeightsTest, AFileThatAnotherIsMakingIsWaitedForAndShared) {
+    if (!can_pack()) GTEST_SKIP() << "this CPU's kernels read rows as they are";
+    std::ofstream(file_ + ".tmp") << "left by a process that was killed";
+    std::array<PackOutcome, 4> outcomes{};
+    std::vector<std::thread> starts;
+    for (PackOutcome& outcome : outcomes) {
+        starts.emplace_back([this, &outcome] {
+            ThreadPool pool(1);
+            outcome = PackedWeights::create(plan_, *find_kernels(""), pool, options()).outcome();
+        });
+    }
+    for (std::thread& start : starts) start.join();
+    EXPECT_EQ(std::ranges::count(outcomes, PackOutcome::FileWritten), 1);
+    EXPECT_EQ(std::ranges::count(outcomes, PackOutcome::FileMapped), 3);
+    EXPECT_FALSE(std::filesystem::exists(file_ + ".tmp"));
+}
+
+TEST_F(PackedWeightsTest, OneThatTakesTooLongIsNotWaitedFor) {
+    if (!can_pack()) GTEST_SKIP() << "this CPU's kernels read rows as they are";
+    const Result<FileLock> stuck = lock_pack_file(file_, {});
+    ASSERT_TRUE(stuck.ok());
+    PackOptions hasty = options();
+    hasty.patience = std::chrono::milliseconds(1);
+    const PackedWeights packed = create(hasty);
+    EXPECT_EQ(packed.outcome(), PackOutcome::Memory);
+    EXPECT_NE(packed.reason().find("another process"), std::string::npos) << packed.reason();
+    EXPECT_FALSE(std::filesystem::exists(file_));
 }
 
 TEST_F(PackedWeightsTest, WithoutAPlaceForAFileTheCopyIsInMemoryAndSaysWhy) {
