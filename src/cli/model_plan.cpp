@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend/cpu/packed_weights.h"
 #include "cli/console.h"
 #include "engine/engine.h"
 #include "graph/plan.h"
@@ -84,7 +83,8 @@ std::uint64_t ModelLoad::weight_bytes() const {
     return bytes;
 }
 
-Result<ModelLoad> read_model_load(const GgufFile& file, const Kernels& kernels, std::size_t context, KvType kv_type) {
+Result<ModelLoad> read_model_load(const GgufFile& file, const CpuBackend& backend, std::size_t context,
+                                  KvType kv_type) {
     ModelLoad load;
     Arena arena;
     Graph graph(arena);
@@ -93,12 +93,12 @@ Result<ModelLoad> read_model_load(const GgufFile& file, const Kernels& kernels, 
     const Plan plan = TRY(Plan::compile(graph, PlanLimits{defaults.batch_rows, defaults.wanted_rows}));
     load.file_bytes = file.file_bytes();
     for (const GgufTensor& tensor : file.tensors()) load.parameters += tensor.view.shape.elements();
-    load.activation_bytes = arena.ephemeral_bytes();
+    const PlannedMemory planned = backend.planned_memory(plan);
+    load.activation_bytes = arena.ephemeral_bytes() + planned.working_bytes;
     load.kv_type = kv_type;
     load.kv_position_bytes = load.info.kv_layout(kv_type).block_bytes() / kKvBlockTokens;
-    const PackedSize packed = PackedWeights::planned_size(plan, kernels);
-    load.packed_bytes = packed.packed_bytes;
-    load.replaced_bytes = packed.source_bytes;
+    load.packed_bytes = planned.packed.packed_bytes;
+    load.replaced_bytes = planned.packed.source_bytes;
     for (const Node& node : graph.nodes()) {
         if (node.op == Op::Attend) load.attention.push_back(node.attention);
         if (node.op != Op::Matmul) continue;

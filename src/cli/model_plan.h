@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "cli/kernel_speed.h"
@@ -46,7 +47,7 @@ struct PlanRequest {
 };
 
 // Loads no weights.
-Result<ModelLoad> read_model_load(const GgufFile& file, const Kernels& kernels, std::size_t context,
+Result<ModelLoad> read_model_load(const GgufFile& file, const CpuBackend& backend, std::size_t context,
                                   KvType kv_type = KvType::F16);
 
 struct MemoryPlan {

@@ -99,10 +99,10 @@ Result<FullPlan> make_plan(const Arguments& arguments, Session& session) {
     plan.cpu = machine.cpu_model.empty() ? machine.architecture : machine.cpu_model;
     plan.load_average = read_health(ProbeRoots{}, "/").load.value_or(0);
     ThreadPool pool(plan.threads);
-    plan.isa = TRY(CpuBackend::create(isa, pool)).isa();  // an error lists the levels there are
-    const Kernels& kernels = *find_kernels(plan.isa);
+    const CpuBackend backend = TRY(CpuBackend::create(isa, pool));  // an error lists the levels there are
+    plan.isa = backend.isa();
     const GgufFile file = TRY(GgufFile::open(plan.path));
-    plan.load = TRY(read_model_load(file, kernels, request.context, kv_option(arguments)));
+    plan.load = TRY(read_model_load(file, backend, request.context, kv_option(arguments)));
     if (request.context == 0) request.context = plan.load.info.context;
     plan.memory = plan_memory(plan.load, request, machine.memory.usable_bytes.value_or(kUnknownMemory));
 
@@ -110,7 +110,8 @@ Result<FullPlan> make_plan(const Arguments& arguments, Session& session) {
     for (const WeightLoad& weight : plan.load.weights) types.push_back(weight.type);
     plan.speed.read_bytes_per_second = ReadProbe(pool, bytes_beyond_caches(machine.topology)).measure() * 1e9;
     if (!plan.load.attention.empty()) {
-        plan.speed.kernels = measure_kernels(kernels, pool, types, plan.load.attention.front(), plan.load.kv_type);
+        plan.speed.kernels =
+            measure_kernels(*find_kernels(plan.isa), pool, types, plan.load.attention.front(), plan.load.kv_type);
     }
     plan.decode = forecast_decode(plan);
     plan.prompt = forecast_prompts(plan);

@@ -127,23 +127,22 @@ Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const Engi
                             std::max<std::size_t>(options.wanted_rows, 1)};
     impl->plan = TRY(Plan::compile(impl->graph, limits));
     const KvLayout layout = info.kv_layout(options.kv_type);
+    const PlannedMemory planned = impl->backend->planned_memory(*impl->plan);
+    const std::size_t activations = impl->arena.ephemeral_bytes() + planned.working_bytes;
     std::size_t blocks = options.kv_blocks != 0 ? options.kv_blocks : default_block_count(impl->context);
     if (options.kv_blocks == 0 && options.kv_size == KvSize::FreeMemory) {
         // Weights count twice: as they lie in the file, and packed.
-        const std::size_t taken = 2 * impl->file.file_bytes() + impl->arena.ephemeral_bytes();
+        const std::size_t taken = 2 * impl->file.file_bytes() + activations;
         const std::size_t left = usable - std::min(usable, taken);
         blocks = serving_block_count(layout, impl->context,
                                      options.kv_bytes != 0 ? std::min(options.kv_bytes, left) : left / 2);
     }
     // Only one full context counts against the memory: the rest is address space until a fork uses it.
     const std::size_t kv_bytes = (impl->context / kKvBlockTokens + 1) * layout.block_bytes();
-    const std::size_t activations = impl->arena.ephemeral_bytes();
     TRY(check_memory(path, impl->file.file_bytes(), kv_bytes, activations, usable));
     // What is not packed is read from the file as before, beside KV and activations.
-    const std::size_t replaced =
-        PackedWeights::planned_size(*impl->plan, *find_kernels(impl->backend->isa())).source_bytes;
-    const std::size_t taken =
-        impl->file.file_bytes() - std::min(impl->file.file_bytes(), replaced) + kv_bytes + activations;
+    const std::size_t taken = impl->file.file_bytes() - std::min(impl->file.file_bytes(), planned.packed.source_bytes) +
+                              kv_bytes + activations;
     TRY(impl->backend->prepare(*impl->plan, pack_options(*impl, options, usable - taken), options.prefill));
     impl->tree = TRY(BlockTree::create(*impl->backend, layout, blocks));
     impl->hidden_place = find_hidden(*impl->plan);

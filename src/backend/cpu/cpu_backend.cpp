@@ -47,6 +47,11 @@ Result<CpuBackend> CpuBackend::create(std::string_view isa, CpuPools pools) {
     return Error{ErrorCode::Usage, "this CPU has no kernel level '" + std::string(isa) + "'; it has " + levels};
 }
 
+PlannedMemory CpuBackend::planned_memory(const Plan& plan) const {
+    return {PackedWeights::planned_size(plan, *kernels_),
+            make_program(plan, *kernels_, PackedWeights()).working_bytes(pools_.larger().size())};
+}
+
 Status CpuBackend::prepare(const Plan& plan, const PackOptions& options, Prefill prefill) {
     packed_ = PackedWeights::create(plan, *kernels_, pools_.larger(), options);
     CpuReplay replay = TRY(CpuReplay::create(make_program(plan, *kernels_, packed_, prefill), *kernels_, pools_));

@@ -16,6 +16,12 @@ namespace hearth {
 
 class CpuReplay;
 
+// What a plan takes beside the model file, KV and its own values.
+struct PlannedMemory {
+    PackedSize packed;  // when nothing stands in its way
+    std::size_t working_bytes = 0;
+};
+
 class CpuBackend final : public Backend {
 public:
     // The pools must outlive the backend.
@@ -30,6 +36,8 @@ public:
 
     std::string_view isa() const { return kernels_->level; }
     std::string_view panel_layout() const { return kernels_->panel_layout; }
+
+    PlannedMemory planned_memory(const Plan& plan) const;
 
     // Makes a plan ready to be replayed; `plan` must stay where it is. Called again, it takes the place of the first.
     Status prepare(const Plan& plan, const PackOptions& options = {}, Prefill prefill = Prefill::Exact);

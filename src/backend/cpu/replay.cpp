@@ -39,8 +39,7 @@ std::size_t dealt_tile(std::size_t turn, std::size_t tiles) {
 Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, CpuPools pools) {
     CpuReplay replay(std::move(program), kernels, pools);
     const ThreadPool& pool = pools.larger();
-    const std::size_t values = replay.program_.private_bytes;
-    const std::size_t each = values + replay.program_.scratch_bytes;
+    const std::size_t each = replay.program_.worker_bytes();
     replay.memory_ = TRY(Reservation::create(std::max<std::size_t>(each * pool.size(), 1)));
     if (replay.program_.float_tiles_bytes > 0) {
         replay.float_tiles_ = TRY(Reservation::create(replay.program_.float_tiles_bytes));
@@ -51,7 +50,7 @@ Result<CpuReplay> CpuReplay::create(CpuProgram program, const Kernels& kernels, 
     replay.workers_.resize(pool.size());
     for (std::size_t i = 0; i < pool.size(); ++i) {
         replay.workers_[i].values = replay.memory_.data() + i * each;
-        replay.workers_[i].scratch = replay.memory_.data() + i * each + values;
+        replay.workers_[i].scratch = replay.memory_.data() + i * each + replay.program_.private_bytes;
     }
     for (const CpuStep& step : replay.program_.steps) {
         if (step.kind != StepKind::Attend) continue;

@@ -130,25 +130,29 @@ TEST(ReadModelLoad, CountsWhatTheFileHolds) {
     test::TinyModelOptions options;
     options.type = DType::Q4_0;
     const GgufFile file = GgufFile::open(test::write_tiny_model("plan", options)).value();
-    const Kernels& kernels = *find_kernels("");
-    const ModelLoad load = read_model_load(file, kernels, 0).value();
+    ThreadPool pool(2);
+    const CpuBackend backend = CpuBackend::create("", pool).value();
+    const ModelLoad load = read_model_load(file, backend, 0).value();
     EXPECT_EQ(load.file_bytes, file.file_bytes());
     EXPECT_EQ(load.attention.size(), options.layers);
     // K and V of every layer, two bytes an element.
     EXPECT_EQ(load.kv_position_bytes,
               options.layers * 2 * options.kv_heads * (options.dim / options.heads) * sizeof(std::uint16_t));
     // 34 bytes for 32 elements.
-    EXPECT_EQ(read_model_load(file, kernels, 0, KvType::Q8)->kv_position_bytes * 64, load.kv_position_bytes * 34);
+    EXPECT_EQ(read_model_load(file, backend, 0, KvType::Q8)->kv_position_bytes * 64, load.kv_position_bytes * 34);
     std::uint64_t multiplies = 0;
     for (const WeightLoad& weight : load.weights) multiplies += weight.multiplies;
     const std::size_t kv_dim = options.kv_heads * (options.dim / options.heads);
     const std::uint64_t layer = options.dim * (2 * options.dim + 2 * kv_dim + 3 * options.ffn_dim);
     EXPECT_EQ(multiplies, options.layers * layer + options.dim * load.info.vocabulary);
-    EXPECT_GT(load.activation_bytes, 0u);
+    // Every worker has memory of its own.
+    ThreadPool larger_pool(3);
+    const CpuBackend larger = CpuBackend::create("", larger_pool).value();
+    EXPECT_GT(read_model_load(file, larger, 0)->activation_bytes, load.activation_bytes);
     EXPECT_LE(load.replaced_bytes, load.file_bytes);
     EXPECT_EQ(load.packed_bytes == 0, load.replaced_bytes == 0);
     // The reference level packs nothing.
-    EXPECT_EQ(read_model_load(file, supported_kernels().front(), 0)->packed_bytes, 0u);
+    EXPECT_EQ(read_model_load(file, CpuBackend(supported_kernels().front(), pool), 0)->packed_bytes, 0u);
 }
 
 TEST(MeasureKernels, EveryLevelAndTypeHasASpeed) {
