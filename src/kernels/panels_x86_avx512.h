@@ -131,15 +131,15 @@ template <typename Type>
 // The same, times the sub-block's scale (that of the vector's sixteen columns), added to the block's integer.
 template <typename Type, std::size_t kV>
 [[gnu::always_inline]] inline void add_scaled_products(Sum& sum, Ints& block, Ints w, Ints x, Ints scale) {
+    constexpr std::size_t kGroup = Type::kPairScales || (kFitsWord<Type> && !Type::kUnitScales) ? 4 : 8;
+    sum.ints = _mm512_dpbusd_epi32(kV % kGroup == 0 ? _mm512_setzero_si512() : sum.ints, w, x);
+    if constexpr (kV % kGroup != kGroup - 1) return;
     if constexpr (Type::kUnitScales) {
-        block = _mm512_dpbusd_epi32(block, w, x);
+        block = _mm512_add_epi32(block, sum.ints);
+    } else if constexpr (kFitsWord<Type>) {
+        block = _mm512_dpwssd_epi32(block, sum.ints, scale);
     } else {
-        constexpr std::size_t kGroup = Type::kPairScales || kFitsWord<Type> ? 4 : 8;
-        sum.ints = _mm512_dpbusd_epi32(kV % kGroup == 0 ? _mm512_setzero_si512() : sum.ints, w, x);
-        if constexpr (kV % kGroup == kGroup - 1) {
-            block = kFitsWord<Type> ? _mm512_dpwssd_epi32(block, sum.ints, scale)
-                                    : _mm512_add_epi32(block, _mm512_mullo_epi32(sum.ints, scale));
-        }
+        block = _mm512_add_epi32(block, _mm512_mullo_epi32(sum.ints, scale));
     }
 }
 
