@@ -159,8 +159,18 @@ struct Gemm32 {
 template <typename Type>
 void matmul_panels32(const PanelTask& task) {
     if constexpr (kPanelVectors == 1) {
-        if (task.tokens >= 2 && task.tokens <= 4) {
-            return run_direct<Direct32<Type, 1>>(task, run_pairs<Direct32<Type, 2>>(task));
+        // One token walks through four panels at a time: memory brings more from several places than from one. Up to
+        // four meet two panels: their activations, more than the first cache holds where rows are long, are read half
+        // as often so.
+        if (task.tokens == 1) {
+            const std::size_t left =
+                run_groups<4>(task, [&](std::size_t panel) { Direct32<Type, 4>::template run<1>(task, panel, 0); });
+            return run_direct<Direct32<Type, 1>>(task, left);
+        }
+        if (task.tokens <= 4) {
+            const std::size_t left = run_groups<2>(
+                task, [&](std::size_t panel) { run_up_to_four<Direct32<Type, 2>>(task, panel, 0, task.tokens); });
+            return run_direct<Direct32<Type, 1>>(task, left);
         }
     }
     run_matmul<Gemm32<Type>, Direct32<Type, 1>>(task);

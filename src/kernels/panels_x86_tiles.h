@@ -114,12 +114,11 @@ inline void run_direct(const PanelTask& task, std::size_t first_panel) {
         while (token < task.tokens) token += run_tile<Tile>(task, panel, token);
     }
 }
-// Up to four tokens meet two panels at a time: their activations, more than the first cache holds where rows are long,
-// are read half as often so. Returns the first panel left.
-template <typename Tile>
-inline std::size_t run_pairs(const PanelTask& task) {
+// Groups of kPanels panels by run(first panel). Returns the first panel left.
+template <std::size_t kPanels, typename Run>
+inline std::size_t run_groups(const PanelTask& task, Run run) {
     std::size_t panel = 0;
-    for (; (panel + 1) * x86::kPanelRows < task.rows; panel += 2) run_up_to_four<Tile>(task, panel, 0, task.tokens);
+    for (; (panel + kPanels - 1) * x86::kPanelRows < task.rows; panel += kPanels) run(panel);
     return panel;
 }
 
