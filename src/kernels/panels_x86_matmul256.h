@@ -94,11 +94,11 @@ template <typename Type, std::size_t kTokens, std::size_t kVectors, typename Off
 }
 
 // Few tokens: weights are unpacked as they come from memory.
-template <typename Type>
+template <typename Type, std::size_t kPanels>
 struct Direct256 {
     template <std::size_t kTokens>
     static void run(const PanelTask& task, std::size_t panel, std::size_t token) {
-        constexpr std::size_t kVectors = kPanelVectors;
+        constexpr std::size_t kVectors = kPanels * kPanelVectors;
         const ActivationBlock256* x[kTokens];
         Floats acc[kTokens][kVectors];
         for (std::size_t t = 0; t < kTokens; ++t) {
@@ -108,16 +108,21 @@ struct Direct256 {
         const std::size_t blocks = task.columns / kBlock256;
         const std::byte* block = task.panels + panel * task.panel_bytes;
         for (std::size_t b = 0; b < blocks; ++b, block += Type::Layout::kBytes) {
-            add_block<kTokens, kVectors>(block, x, b, acc);
+            add_block(task, block, x, b, acc);
         }
         for (std::size_t t = 0; t < kTokens; ++t) {
-            for (std::size_t p = 0; p < kVectors; ++p) store_rows(task, panel * kVectors + p, token + t, acc[t][p]);
+            for (std::size_t p = 0; p < kVectors; ++p) {
+                store_rows(task, panel * kPanelVectors + p, token + t, acc[t][p]);
+            }
         }
     }
 
+    // `block` is that of the first panel.
     template <std::size_t kTokens, std::size_t kVectors>
-    [[gnu::always_inline]] static void add_block(const std::byte* block, const ActivationBlock256* const (&x)[kTokens],
-                                                 std::size_t b, Floats (&acc)[kTokens][kVectors]) {
+    [[gnu::always_inline]] static void add_block(const PanelTask& task, const std::byte* block,
+                                                 const ActivationBlock256* const (&x)[kTokens], std::size_t b,
+                                                 Floats (&acc)[kTokens][kVectors]) {
+        VectorRows rows[kVectors];
         Ints isums[kTokens][kVectors];
         Floats d[kVectors];
         Floats dmin[kVectors];
@@ -127,29 +132,32 @@ struct Direct256 {
             for (std::size_t p = 0; p < kVectors; ++p) isums[t][p] = zero_ints();
         }
         for (std::size_t p = 0; p < kVectors; ++p) {
-            d[p] = halves_to_floats(block + 2 * p * kVectorRows);
-            dmin[p] = halves_to_floats(block + 32 + 2 * p * kVectorRows);
+            rows[p] = vector_rows(block, task.panel_bytes, p);
+            d[p] = halves_to_floats(rows[p].panel + 2 * rows[p].row);
+            dmin[p] = halves_to_floats(rows[p].panel + 32 + 2 * rows[p].row);
         }
         for (std::size_t group = 0; group < 8 / Type::kPeriod; ++group) {
             unrolled<Type::kPeriod>([&](auto j) __attribute__((always_inline)) {
                 const auto weights = [&](std::size_t p, auto v) __attribute__((always_inline)) {
-                    return Type::template weight<decltype(j)::kIndex, decltype(v)::kIndex>(block, group,
-                                                                                           p * kVectorRows);
+                    return Type::template weight<decltype(j)::kIndex, decltype(v)::kIndex>(rows[p].panel, group,
+                                                                                           rows[p].row);
                 };
                 const auto scales = [&](std::size_t p) __attribute__((always_inline)) {
-                    return sub_scales<Type>(block, group * Type::kPeriod + j.kIndex, p * kVectorRows);
+                    return sub_scales<Type>(rows[p].panel, group * Type::kPeriod + j.kIndex, rows[p].row);
                 };
-                prefetch<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
-                prefetch_near<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
+                for (std::size_t p = 0; p < kVectors; p += kPanelVectors) {
+                    prefetch<Type::Layout::kBytes, 8, kPanels>(rows[p].panel, group * Type::kPeriod + j.kIndex);
+                    prefetch_near<Type::Layout::kBytes, 8, kPanels>(rows[p].panel, group * Type::kPeriod + j.kIndex);
+                }
                 add_sub_block<Type>(weights, scales, q, isums);
                 for (std::size_t t = 0; t < kTokens; ++t) q[t] += 32;
             });
         }
         const auto offsets = [&](std::size_t p, std::size_t j) __attribute__((always_inline)) {
-            return offset_pairs<Type>(block, j, p * kVectorRows);
+            return offset_pairs<Type>(rows[p].panel, j, rows[p].row);
         };
         const auto minimums = [&](std::size_t p, std::size_t j) __attribute__((always_inline)) {
-            return Type::minimum_pairs(block, j, p * kVectorRows);
+            return Type::minimum_pairs(rows[p].panel, j, rows[p].row);
         };
         finish_block256<Type>(offsets, minimums, d, dmin, x, b, isums, acc);
     }
@@ -226,7 +234,15 @@ struct Gemm256 {
 
 template <typename Type>
 void matmul_panels256(const PanelTask& task) {
-    run_matmul<Gemm256<Type>, Direct256<Type>>(task);
+    if constexpr (kPanelVectors == 1) {
+        // As with blocks of 32, but a block here is as long as two panels are asked for ahead.
+        if (task.tokens == 1) {
+            const std::size_t left =
+                run_groups<2>(task, [&](std::size_t panel) { Direct256<Type, 2>::template run<1>(task, panel, 0); });
+            return run_direct<Direct256<Type, 1>>(task, left);
+        }
+    }
+    run_matmul<Gemm256<Type>, Direct256<Type, 1>>(task);
 }
 
 }  // namespace
