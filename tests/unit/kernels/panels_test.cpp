@@ -72,6 +72,19 @@ TEST(Panels, LongRowsAndManyTokensCrossEveryInnerBorder) {
     }
 }
 
+// Few tokens walk through two or four panels at a time: groups of them, what is left, and a group whose last panel is
+// not full.
+TEST(Panels, GroupsOfPanelsAndWhatIsLeftOfThem) {
+    for (const DType type : kAllTypes) {
+        for (const std::size_t rows : {61u, 64u, 150u}) {
+            for (const std::size_t tokens : {1u, 2u, 4u}) {
+                expect_equal({type, rows, 768}, random_values(tokens * 768, tokens), tokens);
+                if (HasFatalFailure()) return;
+            }
+        }
+    }
+}
+
 // Unpacked weights are shared by 256 tokens.
 TEST(Panels, MoreTokensThanShareUnpackedWeights) {
     for (const DType type : kAllTypes) {
