@@ -68,7 +68,7 @@ struct CpuProgram {
     std::size_t private_bytes = 0;                 // of one worker
     std::size_t scratch_bytes = 0;                 // of one worker, for a while: what makes a tile or multiplies it
     std::size_t float_tiles_bytes = 0;             // the activations of a step with float tiles
-    std::size_t handed_on_bytes = 0;               // what one step quantises for the next, which keeps it meanwhile
+    std::size_t handed_on_bytes = 0;               // what one step quantises for the next; two in turn
 
     std::size_t worker_bytes() const { return private_bytes + scratch_bytes; }  // of one
     std::size_t working_bytes(std::size_t workers) const {

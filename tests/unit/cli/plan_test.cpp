@@ -145,6 +145,7 @@ TEST(ReadModelLoad, CountsWhatTheFileHolds) {
     const std::size_t kv_dim = options.kv_heads * (options.dim / options.heads);
     const std::uint64_t layer = options.dim * (2 * options.dim + 2 * kv_dim + 3 * options.ffn_dim);
     EXPECT_EQ(multiplies, options.layers * layer + options.dim * load.info.vocabulary);
+    EXPECT_GT(load.activation_bytes, 0u);
     // Every worker has memory of its own.
     ThreadPool larger_pool(3);
     const CpuBackend larger = CpuBackend::create("", larger_pool).value();
