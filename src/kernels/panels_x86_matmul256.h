@@ -235,12 +235,10 @@ struct Gemm256 {
 template <typename Type>
 void matmul_panels256(const PanelTask& task) {
     if constexpr (kPanelVectors == 1) {
-        // One token or two: as with blocks of 32, but a block here is as long as two panels are asked for ahead.
-        if (task.tokens <= 2) {
-            const std::size_t left = run_groups<2>(task, [&](std::size_t panel) {
-                if (task.tokens == 1) return Direct256<Type, 2>::template run<1>(task, panel, 0);
-                Direct256<Type, 2>::template run<2>(task, panel, 0);
-            });
+        // Two tokens meet two panels, as with blocks of 32. One token does not: on 4 to 16 cores it loses up to 10 %.
+        if (task.tokens == 2) {
+            const std::size_t left =
+                run_groups<2>(task, [&](std::size_t panel) { Direct256<Type, 2>::template run<2>(task, panel, 0); });
             return run_direct<Direct256<Type, 1>>(task, left);
         }
     }
