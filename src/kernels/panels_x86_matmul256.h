@@ -107,8 +107,9 @@ struct Direct256 {
         }
         const std::size_t blocks = task.columns / kBlock256;
         const std::byte* block = task.panels + panel * task.panel_bytes;
-        for (std::size_t b = 0; b < blocks; ++b, block += Type::Layout::kBytes) {
-            add_block(task, block, x, b, acc);
+        PanelEnd end = {.blocks = blocks, .skip = (kPanels - 1) * task.panel_bytes};
+        for (std::size_t b = 0; b < blocks; ++b, block += Type::Layout::kBytes, --end.blocks) {
+            add_block(task, block, end, x, b, acc);
         }
         for (std::size_t t = 0; t < kTokens; ++t) {
             for (std::size_t p = 0; p < kVectors; ++p) {
@@ -119,7 +120,7 @@ struct Direct256 {
 
     // `block` is that of the first panel.
     template <std::size_t kTokens, std::size_t kVectors>
-    [[gnu::always_inline]] static void add_block(const PanelTask& task, const std::byte* block,
+    [[gnu::always_inline]] static void add_block(const PanelTask& task, const std::byte* block, PanelEnd end,
                                                  const ActivationBlock256* const (&x)[kTokens], std::size_t b,
                                                  Floats (&acc)[kTokens][kVectors]) {
         VectorRows rows[kVectors];
@@ -146,8 +147,9 @@ struct Direct256 {
                     return sub_scales<Type>(rows[p].panel, group * Type::kPeriod + j.kIndex, rows[p].row);
                 };
                 for (std::size_t p = 0; p < kVectors; p += kPanelVectors) {
-                    prefetch<Type::Layout::kBytes, 8, kPanels>(rows[p].panel, group * Type::kPeriod + j.kIndex);
-                    prefetch_near<Type::Layout::kBytes, 8, kPanels>(rows[p].panel, group * Type::kPeriod + j.kIndex);
+                    prefetch<Type::Layout::kBytes, 8, kPanels>(rows[p].panel, group * Type::kPeriod + j.kIndex, end);
+                    prefetch_near<Type::Layout::kBytes, 8, kPanels>(rows[p].panel, group * Type::kPeriod + j.kIndex,
+                                                                    end);
                 }
                 add_sub_block<Type>(weights, scales, q, isums);
                 for (std::size_t t = 0; t < kTokens; ++t) q[t] += 32;
@@ -234,13 +236,13 @@ struct Gemm256 {
 
 template <typename Type>
 void matmul_panels256(const PanelTask& task) {
-    if constexpr (kPanelVectors == 1) {
-        // Two tokens meet two panels, as with blocks of 32. One token does not: on 4 to 16 cores it loses up to 10 %.
-        if (task.tokens == 2) {
-            const std::size_t left =
-                run_groups<2>(task, [&](std::size_t panel) { Direct256<Type, 2>::template run<2>(task, panel, 0); });
-            return run_direct<Direct256<Type, 1>>(task, left);
-        }
+    // One token or two, as with blocks of 32; more fill the registers with the sums and scales of one panel.
+    if (task.tokens <= 2) {
+        const std::size_t left = run_groups<2>(task, [&](std::size_t panel) {
+            if (task.tokens == 1) return Direct256<Type, 2>::template run<1>(task, panel, 0);
+            Direct256<Type, 2>::template run<2>(task, panel, 0);
+        });
+        return run_direct<Direct256<Type, 1>>(task, left);
     }
     run_matmul<Gemm256<Type>, Direct256<Type, 1>>(task);
 }

@@ -63,12 +63,13 @@ struct Direct32 {
         }
         const std::byte* pair = task.panels + panel * task.panel_bytes;
         const std::size_t blocks = task.columns / kBlock32;
+        PanelEnd end = {.blocks = (blocks + 1) / 2, .skip = (kPanels - 1) * task.panel_bytes};
         std::size_t b = 0;
-        for (; b + 2 <= blocks; b += 2, pair += Type::Layout::kBytes) {
-            add_block(task, pair, 0, x, b, acc);
-            add_block(task, pair, 1, x, b + 1, acc);
+        for (; b + 2 <= blocks; b += 2, pair += Type::Layout::kBytes, --end.blocks) {
+            add_block(task, pair, 0, end, x, b, acc);
+            add_block(task, pair, 1, end, x, b + 1, acc);
         }
-        if (b < blocks) add_block(task, pair, 0, x, b, acc);
+        if (b < blocks) add_block(task, pair, 0, end, x, b, acc);
         for (std::size_t t = 0; t < kTokens; ++t) {
             for (std::size_t p = 0; p < kVectors; ++p) {
                 store_rows(task, panel * kPanelVectors + p, token + t, acc[t][p]);
@@ -79,16 +80,16 @@ struct Direct32 {
     // Block `which` of a pair of blocks; `pair` is that of the first panel.
     template <std::size_t kTokens, std::size_t kVectors>
     [[gnu::always_inline]] static void add_block(const PanelTask& task, const std::byte* pair, std::size_t which,
-                                                 const ActivationBlock32* const (&x)[kTokens], std::size_t b,
-                                                 Floats (&acc)[kTokens][kVectors]) {
+                                                 PanelEnd end, const ActivationBlock32* const (&x)[kTokens],
+                                                 std::size_t b, Floats (&acc)[kTokens][kVectors]) {
         VectorRows rows[kVectors];
         Floats d[kVectors];
         Floats m[kVectors];
         for (std::size_t p = 0; p < kVectors; ++p) {
             rows[p] = vector_rows(pair, task.panel_bytes, p);
             if (rows[p].row == 0) {
-                prefetch<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which);
-                if constexpr (kNibbles) prefetch_near<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which);
+                prefetch<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which, end);
+                if constexpr (kNibbles) prefetch_near<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which, end);
             }
             d[p] = Type::scale(rows[p].panel, which, rows[p].row);
             m[p] = minimum_of<Type>(rows[p].panel, which, rows[p].row);
@@ -158,20 +159,17 @@ struct Gemm32 {
 
 template <typename Type>
 void matmul_panels32(const PanelTask& task) {
-    if constexpr (kPanelVectors == 1) {
-        // One token walks through four panels at a time: memory brings more from several places than from one. Up to
-        // four meet two panels: their activations, more than the first cache holds where rows are long, are read half
-        // as often so.
-        if (task.tokens == 1) {
-            const std::size_t left =
-                run_groups<4>(task, [&](std::size_t panel) { Direct32<Type, 4>::template run<1>(task, panel, 0); });
-            return run_direct<Direct32<Type, 1>>(task, left);
-        }
-        if (task.tokens <= 4) {
-            const std::size_t left = run_groups<2>(
-                task, [&](std::size_t panel) { run_up_to_four<Direct32<Type, 2>>(task, panel, 0, task.tokens); });
-            return run_direct<Direct32<Type, 1>>(task, left);
-        }
+    // One token walks through four panels at a time: memory brings more from several places than from one. Up to four
+    // meet two panels: their activations, more than the first cache holds where rows are long, are read half as often.
+    if (task.tokens == 1) {
+        const std::size_t left =
+            run_groups<4>(task, [&](std::size_t panel) { Direct32<Type, 4>::template run<1>(task, panel, 0); });
+        return run_direct<Direct32<Type, 1>>(task, left);
+    }
+    if (task.tokens <= 4) {
+        const std::size_t left = run_groups<2>(
+            task, [&](std::size_t panel) { run_up_to_four<Direct32<Type, 2>>(task, panel, 0, task.tokens); });
+        return run_direct<Direct32<Type, 1>>(task, left);
     }
     run_matmul<Gemm32<Type>, Direct32<Type, 1>>(task);
 }

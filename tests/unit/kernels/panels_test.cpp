@@ -77,7 +77,7 @@ TEST(Panels, LongRowsAndManyTokensCrossEveryInnerBorder) {
 TEST(Panels, GroupsOfPanelsAndWhatIsLeftOfThem) {
     for (const DType type : kAllTypes) {
         for (const std::size_t rows : {61u, 64u, 150u}) {
-            for (const std::size_t tokens : {1u, 2u, 4u}) {
+            for (const std::size_t tokens : {1u, 2u, 3u, 4u}) {
                 expect_equal({type, rows, 768}, random_values(tokens * 768, tokens), tokens);
                 if (HasFatalFailure()) return;
             }
