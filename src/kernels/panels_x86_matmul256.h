@@ -238,7 +238,7 @@ template <typename Type>
 void matmul_panels256(const PanelTask& task) {
     // One token or two, as with blocks of 32; more fill the registers with the sums and scales of one panel.
     if (task.tokens <= 2) {
-        const std::size_t left = run_groups<2>(task, [&](std::size_t panel) {
+        const std::size_t left = run_groups<2>(task, 0, [&](std::size_t panel) {
             if (task.tokens == 1) return Direct256<Type, 2>::template run<1>(task, panel, 0);
             Direct256<Type, 2>::template run<2>(task, panel, 0);
         });

@@ -161,15 +161,15 @@ template <typename Type>
 void matmul_panels32(const PanelTask& task) {
     // One token walks through four panels at a time: memory brings more from several places than from one. Up to four
     // meet two panels: their activations, more than the first cache holds where rows are long, are read half as often.
-    if (task.tokens == 1) {
-        const std::size_t left =
-            run_groups<4>(task, [&](std::size_t panel) { Direct32<Type, 4>::template run<1>(task, panel, 0); });
-        return run_direct<Direct32<Type, 1>>(task, left);
-    }
     if (task.tokens <= 4) {
-        const std::size_t left = run_groups<2>(
-            task, [&](std::size_t panel) { run_up_to_four<Direct32<Type, 2>>(task, panel, 0, task.tokens); });
-        return run_direct<Direct32<Type, 1>>(task, left);
+        std::size_t panel = 0;
+        if (task.tokens == 1) {
+            panel = run_groups<4>(task, panel,
+                                  [&](std::size_t first) { Direct32<Type, 4>::template run<1>(task, first, 0); });
+        }
+        panel = run_groups<2>(
+            task, panel, [&](std::size_t first) { run_up_to_four<Direct32<Type, 2>>(task, first, 0, task.tokens); });
+        return run_direct<Direct32<Type, 1>>(task, panel);
     }
     run_matmul<Gemm32<Type>, Direct32<Type, 1>>(task);
 }

@@ -128,10 +128,9 @@ inline void run_direct(const PanelTask& task, std::size_t first_panel) {
         while (token < task.tokens) token += run_tile<Tile>(task, panel, token);
     }
 }
-// Groups of kPanels panels by run(first panel). Returns the first panel left.
+// Groups of kPanels panels from `panel` on by run(first panel). Returns the first panel left.
 template <std::size_t kPanels, typename Run>
-inline std::size_t run_groups(const PanelTask& task, Run run) {
-    std::size_t panel = 0;
+inline std::size_t run_groups(const PanelTask& task, std::size_t panel, Run run) {
     for (; (panel + kPanels - 1) * x86::kPanelRows < task.rows; panel += kPanels) run(panel);
     return panel;
 }
