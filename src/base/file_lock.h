@@ -12,7 +12,7 @@ namespace hearth {
 class FileLock {
 public:
     // Locks the file at `path`, made when it is not there. While another holds it `keep_waiting` is asked some times a
-    // second; when it says no, that is the error.
+    // second; when it says no, that is the error. Whoever holds the lock may remove the file.
     static Result<FileLock> take(const std::string& path, const std::function<bool()>& keep_waiting);
     FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
     FileLock& operator=(FileLock&&) = delete;

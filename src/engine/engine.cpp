@@ -52,22 +52,24 @@ Result<ChatTemplate> load_chat_template(const GgufFile& file) {
 
 // One file a model and kind of machine: made again in the same place when the model changes or the layout's version,
 // which its name ends with.
-std::string pack_path(const std::string& folder, const std::string& model, std::string_view layout) {
+std::string pack_path(const std::string& folder, const std::filesystem::path& model, std::string_view layout) {
     std::error_code ignored;
-    const std::filesystem::path absolute = std::filesystem::absolute(model, ignored);
     std::filesystem::create_directories(folder, ignored);
     char name[17];
     std::snprintf(name, sizeof name, "%016llx",
-                  static_cast<unsigned long long>(hash_bytes(std::as_bytes(std::span(absolute.native())))));
-    return folder + "/" + absolute.stem().string() + "-" + name + "." +
-           std::string(layout.substr(0, layout.rfind('.'))) + ".pack";
+                  static_cast<unsigned long long>(hash_bytes(std::as_bytes(std::span(model.native())))));
+    return folder + "/" + model.stem().string() + "-" + name + "." + std::string(layout.substr(0, layout.rfind('.'))) +
+           ".pack";
 }
 
 PackOptions pack_options(Engine::Impl& impl, const EngineOptions& options, std::size_t available) {
     PackOptions pack;
     pack.mode = options.pack;
     if (!options.pack_folder.empty()) {
-        pack.file = pack_path(options.pack_folder, impl.file.name(), impl.backend->panel_layout());
+        std::error_code ignored;
+        const std::filesystem::path model = std::filesystem::absolute(impl.file.name(), ignored);
+        pack.file = pack_path(options.pack_folder, model, impl.backend->panel_layout());
+        pack.model = model.string();
     }
     pack.source = impl.file.identity();
     pack.memory_available = available;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -24,6 +25,7 @@ constexpr std::size_t kPieceBytes = std::size_t{256} << 10;  // packed and summe
 constexpr std::size_t kFetchedAhead = std::size_t{8} << 10;  // a fifth faster than what hardware fetches alone
 constexpr char kMagic[8] = {'H', 'E', 'A', 'R', 'T', 'H', 'P', 'K'};
 constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kLongestNote = 8192;  // paths have at most 4,096 bytes
 
 struct Header {
     char magic[8];
@@ -114,13 +116,20 @@ Error errno_error(const std::string& path) {
     return Error{ErrorCode::Failed, path + ": " + std::strerror(errno)};
 }
 
+constexpr std::string_view kNoteEnding = ".whole";
+constexpr std::string_view kModelFollows = "of ";  // in a note, as the last of it
+
+std::string draft_path(const std::string& path) {
+    return path + ".tmp";
+}
+
 std::string note_path(const std::string& path) {
-    return path + ".whole";
+    return path + std::string(kNoteEnding);
 }
 
 // What the note says of this very file; empty where the system does not tell when it was started. After a start the
 // file is read anew: what was written just before the power failed may not have reached the disk.
-std::string note_of(const MappedFile& file) {
+std::string note_of(const MappedFile& file, std::string_view model) {
     const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id", 128);
     if (!boot.ok()) return {};
     const FileVersion& version = file.version();
@@ -130,12 +139,18 @@ std::string note_of(const MappedFile& file) {
           static_cast<std::uint64_t>(version.modified_ns), static_cast<std::uint64_t>(version.changed_ns)}) {
         note += std::to_string(part) + "\n";
     }
-    return note;
+    return note.append(kModelFollows).append(model);
 }
 
-bool is_noted_whole(const std::string& path, const MappedFile& file) {
-    const std::string note = note_of(file);
-    const Result<std::string> found = read_file(note_path(path), 1024);
+// The model that a note names; empty: none.
+std::string model_of_note(const std::string& note) {
+    const std::size_t at = note.find("\n" + std::string(kModelFollows));
+    return at == std::string::npos ? "" : note.substr(at + 1 + kModelFollows.size());
+}
+
+bool is_noted_whole(const std::string& path, const MappedFile& file, std::string_view model) {
+    const std::string note = note_of(file, model);
+    const Result<std::string> found = read_file(note_path(path), kLongestNote);
     return !note.empty() && found.ok() && found.value() == note;
 }
 
@@ -143,7 +158,7 @@ bool is_noted_whole(const std::string& path, const MappedFile& file) {
 // is in the place of the next one's.
 class Draft {
 public:
-    explicit Draft(const std::string& path) : path_(path), temporary_(path + ".tmp") {}
+    explicit Draft(const std::string& path) : path_(path), temporary_(draft_path(path)) {}
     Draft(const Draft&) = delete;
     Draft& operator=(const Draft&) = delete;
     ~Draft() {
@@ -244,7 +259,7 @@ Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJ
     if (bytes.size() != size_bytes || std::memcmp(head.data(), bytes.data(), head.size()) != 0) {
         return Error{ErrorCode::InvalidModel, path + ": made from another model or by another version"};
     }
-    if (is_noted_whole(path, file)) return file;
+    if (is_noted_whole(path, file, key.model)) return file;
     const bool changes_show = wait_until_changes_show(file.version());
     for (const PackJob& job : expected) {
         std::atomic<std::uint64_t> sum{0};
@@ -253,7 +268,7 @@ Result<MappedFile> open_pack_file(const std::string& path, std::span<const PackJ
         });
         if (sum.load() != job.checksum) return Error{ErrorCode::InvalidModel, path + ": damaged"};
     }
-    if (changes_show) note_whole(path, file);
+    if (changes_show) note_whole(path, file, key.model);
     return file;
 }
 
@@ -274,14 +289,33 @@ Result<MappedFile> write_pack_file(const std::string& path, std::span<PackJob> j
         TRY(draft.keep());
     }
     MappedFile file = TRY(MappedFile::open(path));
-    note_whole(path, file);
+    note_whole(path, file, key.model);
     return file;
 }
 
-void note_whole(const std::string& path, const MappedFile& file) {
+void note_whole(const std::string& path, const MappedFile& file, std::string_view model) {
     if (!wait_until_changes_show(file.version())) return;
     // A note that is cut short is none, and a missing one costs a check: no need to be sure of it.
-    std::ofstream(note_path(path), std::ios::binary | std::ios::trunc) << note_of(file);
+    std::ofstream(note_path(path), std::ios::binary | std::ios::trunc) << note_of(file, model);
+}
+
+void remove_files_of_lost_models(const std::string& folder) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        const std::string note = entry->path().string();
+        if (!note.ends_with(kNoteEnding)) continue;
+        const Result<std::string> text = read_file(note, kLongestNote);
+        const std::string model = text.ok() ? model_of_note(text.value()) : "";
+        std::error_code unknown;
+        if (model.empty() || fs::exists(model, unknown) || unknown) continue;
+        const Result<FileLock> lock = FileLock::take(note, [] { return false; });
+        if (!lock.ok()) continue;
+        const std::string file = note.substr(0, note.size() - kNoteEnding.size());
+        fs::remove(file, unknown);
+        fs::remove(draft_path(file), unknown);
+        fs::remove(note, unknown);
+    }
 }
 
 }  // namespace hearth

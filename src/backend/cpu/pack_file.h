@@ -42,6 +42,7 @@ void pack_matrix(PackJob& job, std::byte* base, ThreadPool& pool,
 struct PackFileKey {
     std::string_view layout;   // Kernels::panel_layout
     std::uint64_t source = 0;  // of the model file
+    std::string_view model;    // where that lies
 };
 
 // Maps a packed file that was made for these jobs and is whole: every byte is checked, unless a note beside the file
@@ -58,6 +59,9 @@ Result<MappedFile> write_pack_file(const std::string& path, std::span<PackJob> j
                                    std::size_t size_bytes, const std::function<void(std::byte* base)>& fill);
 
 // Makes that note of a file whose bytes are known to be right.
-void note_whole(const std::string& path, const MappedFile& file);
+void note_whole(const std::string& path, const MappedFile& file, std::string_view model);
+
+// Removes the files in `folder` whose models are not where they were.
+void remove_files_of_lost_models(const std::string& folder);
 
 }  // namespace hearth

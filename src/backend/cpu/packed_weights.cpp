@@ -1,6 +1,7 @@
 #include "backend/cpu/packed_weights.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "backend/cpu/pack_file.h"
 #include "base/memory.h"
@@ -101,6 +102,7 @@ Result<FoundFile> map_or_make(std::span<PackJob> jobs, const PackFileKey& key, s
     if (Result<MappedFile> file = map(); file.ok()) return FoundFile{std::move(file.value()), PackOutcome::FileMapped};
     MappedFile file = TRY(write_pack_file(options.file, jobs, key, size_bytes,
                                           [&](std::byte* base) { pack_all(jobs, base, pool, options); }));
+    remove_files_of_lost_models(std::filesystem::path(options.file).parent_path().string());
     return FoundFile{std::move(file), PackOutcome::FileWritten};
 }
 
@@ -140,7 +142,7 @@ PackedWeights PackedWeights::create(const Plan& plan, const Kernels& kernels, Th
     choose_pages(plan, jobs);
     if (jobs.empty()) return packed;
     const std::size_t size_bytes = place_jobs(jobs);
-    const PackFileKey key{kernels.panel_layout, options.source};
+    const PackFileKey key{kernels.panel_layout, options.source, options.model};
 
     if (options.mode == PackMode::Auto && !options.file.empty() && size_bytes >= kSmallestFile) {
         Result<FoundFile> found = map_or_make(jobs, key, size_bytes, pool, options);

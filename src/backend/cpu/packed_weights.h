@@ -43,6 +43,7 @@ struct PackOptions {
     PackMode mode = PackMode::Memory;
     std::string file = {};             // where the packed file lies or will lie; empty: none
     std::uint64_t source = 0;          // identifies the model file's content: a file made from another one is stale
+    std::string model = {};            // the model file's own path: where nothing is any more, its packed file goes too
     std::size_t memory_available = 0;  // bytes a copy may take; 0: no limit
     std::chrono::milliseconds patience = std::chrono::seconds(60);  // with another process that is making the file
     std::function<void(std::size_t done, std::size_t total)> progress = {};  // bytes; called by the caller's thread

@@ -71,6 +71,12 @@ protected:
         return {matrix->panels, matrix->panels + count * matrix->panel_bytes};
     }
 
+    std::set<std::string> left() const {  // in the folder
+        std::set<std::string> names;
+        for (const auto& entry : std::filesystem::directory_iterator(folder_)) names.insert(entry.path().filename());
+        return names;
+    }
+
     void flip_byte(std::uintmax_t at) const {
         std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
         file.seekg(static_cast<std::streamoff>(at));
@@ -114,9 +120,7 @@ TEST_F(PackedWeightsTest, AFileIsWrittenOnceAndMappedFromThenOn) {
     EXPECT_EQ(mapped.find(half_) != nullptr, packs_halves);
     EXPECT_EQ(mapped.find(float_), nullptr);
     EXPECT_EQ(mapped.find(ragged_), nullptr);
-    std::set<std::string> left;  // and no temporary
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) left.insert(entry.path().filename());
-    EXPECT_EQ(left, (std::set<std::string>{"model.pack", "model.pack.whole"}));
+    EXPECT_EQ(left(), (std::set<std::string>{"model.pack", "model.pack.whole"}));  // and no temporary
 }
 
 TEST_F(PackedWeightsTest, AFileIsReadAgainOnlyWhenItChangedOrTheMachineStartedAnew) {
@@ -127,7 +131,7 @@ TEST_F(PackedWeightsTest, AFileIsReadAgainOnlyWhenItChangedOrTheMachineStartedAn
 
     // Damage that is noted as none is not found: the file is not read.
     flip_byte(middle);
-    note_whole(file_, MappedFile::open(file_).value());
+    note_whole(file_, MappedFile::open(file_).value(), "");
     EXPECT_EQ(create(options()).outcome(), PackOutcome::FileMapped);
 
     // The same damage with the note of another start.
@@ -140,7 +144,7 @@ TEST_F(PackedWeightsTest, AFileIsReadAgainOnlyWhenItChangedOrTheMachineStartedAn
     // With a note cut short or none.
     for (const std::string& left : {read_file(note, 1024).value().substr(0, 40), std::string()}) {
         flip_byte(middle);
-        note_whole(file_, MappedFile::open(file_).value());
+        note_whole(file_, MappedFile::open(file_).value(), "");
         std::ofstream(note) << left;
         EXPECT_EQ(create(options()).outcome(), PackOutcome::FileWritten);
     }
@@ -200,6 +204,32 @@ TEST_F(PackedWeightsTest, OneThatTakesTooLongIsNotWaitedFor) {
     EXPECT_EQ(packed.outcome(), PackOutcome::Memory);
     EXPECT_NE(packed.reason().find("another process"), std::string::npos) << packed.reason();
     EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
+TEST_F(PackedWeightsTest, FilesOfModelsThatAreGoneAreRemovedWhenAnotherIsMade) {
+    if (!can_pack()) GTEST_SKIP() << "this CPU's kernels read rows as they are";
+    const auto pack = [&](const std::string& name) {
+        PackOptions named = options();
+        named.file = (folder_ / (name + ".pack")).string();
+        named.model = (folder_ / (name + ".gguf")).string();
+        std::ofstream(named.model) << "a model";
+        return create(named).outcome();
+    };
+    EXPECT_EQ(pack("kept"), PackOutcome::FileWritten);
+    EXPECT_EQ(pack("lost"), PackOutcome::FileWritten);
+    EXPECT_EQ(pack("held"), PackOutcome::FileWritten);
+    std::ofstream(folder_ / "lost.pack.tmp") << "left by a process that was killed";
+    std::ofstream(folder_ / "cut.pack.whole") << "found whole since";
+    std::filesystem::remove(folder_ / "lost.gguf");
+    std::filesystem::remove(folder_ / "held.gguf");
+    const Result<FileLock> maker = lock_pack_file((folder_ / "held.pack").string(), {});
+    ASSERT_TRUE(maker.ok());
+
+    EXPECT_EQ(pack("kept"), PackOutcome::FileMapped);
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "lost.pack"));  // a start that makes nothing looks for nothing
+    EXPECT_EQ(pack("new"), PackOutcome::FileWritten);
+    EXPECT_EQ(left(), (std::set<std::string>{"cut.pack.whole", "held.pack", "held.pack.whole", "kept.gguf", "kept.pack",
+                                             "kept.pack.whole", "new.gguf", "new.pack", "new.pack.whole"}));
 }
 
 TEST_F(PackedWeightsTest, WithoutAPlaceForAFileTheCopyIsInMemoryAndSaysWhy) {
