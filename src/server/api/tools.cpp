@@ -47,6 +47,24 @@ Json parameters_or_default(const Tool& tool) {
     return Json::Object{{"type", "object"}, {"properties", Json(Json::Object{})}, {"additionalProperties", false}};
 }
 
+// Why a call of any of the tools cannot be asked for. Each is tried alone, so that a fault names its tool, unless they
+// are too large together. Many tools that are large, but not too large, must not take as many times as long: what is
+// not decided quickly is no fault of that tool.
+void report_tools(const ToolUse& use, const Error& error, Faults& faults) {
+    const auto is_too_large = [](const Error& fault) { return mentions(fault.message, "too large"); };
+    GrammarLimits quick;
+    quick.nodes = kQuickNodes;
+    if (!is_too_large(error)) {
+        for (const Tool& tool : use.tools) {
+            if (tool.parameters.is_null()) continue;
+            const auto alone = Grammar::from_json_schema(parameters_or_default(tool), quick);
+            if (alone.ok() || is_too_large(alone.error())) continue;
+            return faults.field(tool.path, alone.error().message);
+        }
+    }
+    faults.field("tools", error.message);
+}
+
 }  // namespace
 
 void check_tool_name(std::string_view name, std::string_view path, Faults& faults) {
@@ -122,18 +140,7 @@ Json forced_call_schema(const ToolUse& use, std::string_view arguments_key) {
 std::shared_ptr<const Grammar> forced_call_grammar(const ToolUse& use, std::string_view arguments_key, Faults& faults) {
     auto grammar = Grammar::from_json_schema(forced_call_schema(use, arguments_key));
     if (grammar.ok()) return std::move(grammar).value();
-    // Each alone, so that a fault names its tool. Many tools that are large, but not too large, must not take as many
-    // times as long: what is not decided quickly is no fault of that tool.
-    GrammarLimits quick;
-    quick.nodes = kQuickNodes;
-    for (const Tool& tool : use.tools) {
-        if (tool.parameters.is_null()) continue;
-        const auto alone = Grammar::from_json_schema(parameters_or_default(tool), quick);
-        if (alone.ok() || mentions(alone.error().message, "too large")) continue;
-        faults.field(tool.path, alone.error().message);
-        return nullptr;
-    }
-    faults.field("tools", grammar.error().message);
+    report_tools(use, grammar.error(), faults);
     return nullptr;
 }
 

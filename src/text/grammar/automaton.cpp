@@ -195,18 +195,18 @@ private:
     void close(States& states) {
         ++stamp_;
         marks_.resize(draft_.states.size(), 0);
-        States open;
-        open.swap(states);
-        while (!open.empty() && !is_spent()) {
-            const std::uint32_t state = open.back();
-            open.pop_back();
+        open_.assign(states.begin(), states.end());
+        states.clear();
+        while (!open_.empty() && !is_spent()) {
+            const std::uint32_t state = open_.back();
+            open_.pop_back();
             ++work_;
             if (marks_[state] == stamp_) continue;
             marks_[state] = stamp_;
             const Draft::State& from = draft_.states[state];
             // States with nothing but empty edges would only make equal subsets look different.
             if (state == draft_end_ || !from.bytes.empty() || !from.calls.empty()) states.push_back(state);
-            for (const std::uint32_t next : from.empty) open.push_back(next);
+            for (const std::uint32_t next : from.empty) open_.push_back(next);
         }
         std::sort(states.begin(), states.end());
     }
@@ -404,6 +404,7 @@ private:
     States members_;                                        // of all subsets of a job
     std::unordered_multimap<std::uint64_t, Subset> known_;  // by hash
     std::vector<Subset> pending_;
+    States open_;  // while empty edges are followed
     std::vector<std::uint32_t> marks_;
     std::uint32_t stamp_ = 0;
     std::size_t work_ = 0;  // edges looked at
