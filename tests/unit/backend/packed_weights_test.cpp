@@ -71,7 +71,7 @@ protected:
         return {matrix->panels, matrix->panels + count * matrix->panel_bytes};
     }
 
-    std::set<std::string> left() const {  // in the folder
+    std::set<std::string> files_left() const {
         std::set<std::string> names;
         for (const auto& entry : std::filesystem::directory_iterator(folder_)) names.insert(entry.path().filename());
         return names;
@@ -120,7 +120,7 @@ TEST_F(PackedWeightsTest, AFileIsWrittenOnceAndMappedFromThenOn) {
     EXPECT_EQ(mapped.find(half_) != nullptr, packs_halves);
     EXPECT_EQ(mapped.find(float_), nullptr);
     EXPECT_EQ(mapped.find(ragged_), nullptr);
-    EXPECT_EQ(left(), (std::set<std::string>{"model.pack", "model.pack.whole"}));  // and no temporary
+    EXPECT_EQ(files_left(), (std::set<std::string>{"model.pack", "model.pack.whole"}));  // and no temporary
 }
 
 TEST_F(PackedWeightsTest, AFileIsReadAgainOnlyWhenItChangedOrTheMachineStartedAnew) {
@@ -228,8 +228,9 @@ TEST_F(PackedWeightsTest, FilesOfModelsThatAreGoneAreRemovedWhenAnotherIsMade) {
     EXPECT_EQ(pack("kept"), PackOutcome::FileMapped);
     EXPECT_TRUE(std::filesystem::exists(folder_ / "lost.pack"));  // a start that makes nothing looks for nothing
     EXPECT_EQ(pack("new"), PackOutcome::FileWritten);
-    EXPECT_EQ(left(), (std::set<std::string>{"cut.pack.whole", "held.pack", "held.pack.whole", "kept.gguf", "kept.pack",
-                                             "kept.pack.whole", "new.gguf", "new.pack", "new.pack.whole"}));
+    EXPECT_EQ(files_left(),
+              (std::set<std::string>{"cut.pack.whole", "held.pack", "held.pack.whole", "kept.gguf", "kept.pack",
+                                     "kept.pack.whole", "new.gguf", "new.pack", "new.pack.whole"}));
 }
 
 TEST_F(PackedWeightsTest, WithoutAPlaceForAFileTheCopyIsInMemoryAndSaysWhy) {
