@@ -10,6 +10,7 @@ Tensors are made and written one at a time, so memory holds only the largest.
 """
 import argparse
 import dataclasses
+import json
 import pathlib
 import sys
 
@@ -74,7 +75,17 @@ def make(name: str, extents, seed: int):
     return weights
 
 
-def build(name: str, matrix_type: str, seed: int) -> gguf_write.GgufWriter:
+def write_vocabulary(writer: gguf_write.GgufWriter, size: int, tokenizer) -> None:
+    if tokenizer is None:
+        hf_tokenizer.write_byte_vocabulary(writer, size)
+        return
+    content = json.loads(tokenizer.read_text("utf-8"))
+    tokens = hf_tokenizer.write_byte_level_bpe(writer, tokenizer, content, size=size)
+    if len(tokens) > size:
+        raise SystemExit(f"{tokenizer}: {len(tokens)} tokens, and the shape has room for {size}")
+
+
+def build(name: str, matrix_type: str, seed: int, tokenizer=None) -> gguf_write.GgufWriter:
     shape = SHAPES[name]
     writer = gguf_write.GgufWriter(shape.architecture)
     writer.set("general.name", "string", f"{name}, random weights")
@@ -86,7 +97,7 @@ def build(name: str, matrix_type: str, seed: int) -> gguf_write.GgufWriter:
         writer.set(key, "u32", value)
     writer.set(".attention.layer_norm_rms_epsilon", "f32", shape.norm_eps)
     writer.set(".rope.freq_base", "f32", shape.rope_base)
-    hf_tokenizer.write_byte_vocabulary(writer, shape.vocabulary)
+    write_vocabulary(writer, shape.vocabulary, tokenizer)
     for index, (tensor, extents) in enumerate(tensors(shape)):
         kind = matrix_type if len(extents) == 2 else "F32"
         writer.add_tensor(tensor, extents, kind,
@@ -100,8 +111,10 @@ def main() -> int:
     parser.add_argument("out")
     parser.add_argument("--type", choices=("F16", "F32"), default="F16", help="of the matrices")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tokenizer", type=pathlib.Path, metavar="TOKENIZER.JSON",
+                        help="whose vocabulary it gets: loading it is part of a start [default: bytes and placeholders]")
     arguments = parser.parse_args()
-    build(arguments.shape, arguments.type, arguments.seed).write(arguments.out)
+    build(arguments.shape, arguments.type, arguments.seed, arguments.tokenizer).write(arguments.out)
     return 0
 
 

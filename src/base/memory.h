@@ -20,6 +20,10 @@ inline constexpr std::size_t kCacheLine = 64;
     __builtin_prefetch(address, 0, 2);
 #endif
 }
+// The same into the first cache, for what is read within a microsecond.
+[[gnu::always_inline]] inline void fetch_line_near(const void* address) {
+    __builtin_prefetch(address, 0, 3);
+}
 
 class Buffer {
 public:

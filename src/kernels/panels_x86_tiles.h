@@ -80,7 +80,7 @@ template <std::size_t kBytes, std::size_t kParts, std::size_t kPanels = 1>
 template <std::size_t kBytes, std::size_t kParts, std::size_t kPanels = 1>
 [[gnu::always_inline]] inline void prefetch_near(const std::byte* block, std::size_t part, PanelEnd end) {
     ask_ahead<kBytes, kParts, kPrefetchBytes / kPanels / 2>(
-        block, part, end, [](const std::byte* line) __attribute__((always_inline)) { __builtin_prefetch(line, 0, 3); });
+        block, part, end, [](const std::byte* line) __attribute__((always_inline)) { fetch_line_near(line); });
 }
 
 inline void store_rows(const PanelTask& task, std::size_t vector, std::size_t token, Floats values) {

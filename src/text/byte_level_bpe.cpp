@@ -1,10 +1,16 @@
 // Merges are kept as pairs of token ids, so that encoding compares numbers and never texts.
 #include "text/byte_level_bpe.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <future>
+#include <span>
 #include <string>
+#include <thread>
 
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "text/merger.h"
 
@@ -16,6 +22,11 @@ constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
 
 // Far above what chance gives at this load; beyond it somebody has looked for collisions.
 constexpr std::size_t kMostTries = 1024;
+
+constexpr std::size_t kReadTogether = 32;  // merges whose tokens are looked up together
+constexpr std::size_t kSlotsAhead = 16;    // asked for while others are filled
+constexpr std::size_t kMostThreads = 8;
+constexpr std::size_t kMergesWorthAThread = 8192;
 
 std::uint64_t hash_of(TokenId left, TokenId right) {
     return mix64((static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
@@ -48,27 +59,25 @@ Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary
     return model;
 }
 
+// Hundreds of thousands: several threads look up the tokens, this one a part of them too, and this one fills the table.
 Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabulary) {
     const std::vector<std::string_view> merges = TRY(file.strings(kMergesKey));
     slots_.resize(std::bit_ceil(merges.size() * 3 / 2 + 1));
-    std::string joined;
-    for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-        const std::string_view merge = merges[rank];
-        // The alphabet has no space, so the first one (a part is never empty) is between the parts.
-        const std::size_t space = merge.find(' ', 1);
-        if (space == std::string_view::npos || space + 1 == merge.size()) {
-            return Error{ErrorCode::InvalidModel, file.name() + ": element " + std::to_string(rank) + " of key '" +
-                                                      std::string(kMergesKey) +
-                                                      "' is not two parts with a space between"};
-        }
-        const std::string_view left = merge.substr(0, space);
-        const std::string_view right = merge.substr(space + 1);
-        joined.assign(left).append(right);
-        const Slot slot = {vocabulary.find(left), vocabulary.find(right), static_cast<Rank>(rank),
-                           vocabulary.find(joined)};
-        // A merge of or into something that is no token can never help to a token: shortened vocabularies have some.
-        if (slot.left < 0 || slot.right < 0 || slot.joined < 0) continue;
-        if (!add_merge(slot)) {
+    const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
+    const std::size_t each = std::max(merges.size() / threads + 1, kMergesWorthAThread);
+    std::vector<std::future<Result<std::vector<Slot>>>> parts;
+    for (std::size_t first = 0; first < merges.size(); first += each) {
+        const std::size_t last = std::min(merges.size(), first + each);
+        const auto when = first == 0 ? std::launch::deferred : std::launch::async | std::launch::deferred;
+        parts.push_back(
+            std::async(when, [&, first, last] { return read_merges(file, vocabulary, merges, first, last); }));
+    }
+    for (auto& part : parts) {
+        const std::vector<Slot> read = TRY(part.get());
+        for (std::size_t i = 0; i < read.size(); ++i) {
+            const Slot& ahead = read[std::min(i + kSlotsAhead, read.size() - 1)];
+            fetch_line_near(&slots_[first_slot(ahead.left, ahead.right)]);
+            if (add_merge(read[i])) continue;
             return Error{ErrorCode::InvalidModel,
                          file.name() + ": key '" + std::string(kMergesKey) + "' has pairs that are made to collide"};
         }
@@ -76,9 +85,47 @@ Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabul
     return {};
 }
 
+Result<std::vector<ByteLevelBpe::Slot>> ByteLevelBpe::read_merges(const GgufFile& file, const Vocabulary& vocabulary,
+                                                                  std::span<const std::string_view> merges,
+                                                                  std::size_t first, std::size_t last) {
+    std::vector<Slot> slots;
+    slots.reserve(last - first);
+    std::array<std::string, kReadTogether> joined;
+    std::array<std::string_view, 3 * kReadTogether> texts;  // left, right and joined of a merge
+    std::array<TokenId, 3 * kReadTogether> tokens;
+    for (std::size_t begin = first; begin < last; begin += kReadTogether) {
+        const std::size_t count = std::min(last - begin, kReadTogether);
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::string_view merge = merges[begin + i];
+            // The alphabet has no space, so the first one (a part is never empty) is between the parts.
+            const std::size_t space = merge.find(' ', 1);
+            if (space == std::string_view::npos || space + 1 == merge.size()) {
+                return Error{ErrorCode::InvalidModel, file.name() + ": element " + std::to_string(begin + i) +
+                                                          " of key '" + std::string(kMergesKey) +
+                                                          "' is not two parts with a space between"};
+            }
+            texts[3 * i] = merge.substr(0, space);
+            texts[3 * i + 1] = merge.substr(space + 1);
+            texts[3 * i + 2] = joined[i].assign(texts[3 * i]).append(texts[3 * i + 1]);
+        }
+        vocabulary.find_all(std::span(texts).first(3 * count), tokens);
+        for (std::size_t i = 0; i < count; ++i) {
+            const Slot slot = {tokens[3 * i], tokens[3 * i + 1], static_cast<Rank>(begin + i), tokens[3 * i + 2]};
+            // A merge of or into something that is no token can never help to a token: shortened vocabularies have
+            // some.
+            if (slot.left >= 0 && slot.right >= 0 && slot.joined >= 0) slots.push_back(slot);
+        }
+    }
+    return slots;
+}
+
+std::size_t ByteLevelBpe::first_slot(TokenId left, TokenId right) const {
+    return hash_of(left, right) & (slots_.size() - 1);
+}
+
 bool ByteLevelBpe::add_merge(const Slot& merge) {
     const std::size_t mask = slots_.size() - 1;
-    std::size_t at = hash_of(merge.left, merge.right) & mask;
+    std::size_t at = first_slot(merge.left, merge.right);
     for (std::size_t tries = 0; slots_[at].left >= 0; at = (at + 1) & mask) {
         if (slots_[at].left == merge.left && slots_[at].right == merge.right)
             return true;  // the first of equals counts
@@ -91,7 +138,7 @@ bool ByteLevelBpe::add_merge(const Slot& merge) {
 const ByteLevelBpe::Slot* ByteLevelBpe::find_merge(TokenId left, TokenId right) const {
     if (left < 0 || right < 0) return nullptr;
     const std::size_t mask = slots_.size() - 1;
-    for (std::size_t at = hash_of(left, right) & mask; slots_[at].left >= 0; at = (at + 1) & mask) {
+    for (std::size_t at = first_slot(left, right); slots_[at].left >= 0; at = (at + 1) & mask) {
         if (slots_[at].left == left && slots_[at].right == right) return &slots_[at];
     }
     return nullptr;

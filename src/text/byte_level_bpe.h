@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,10 @@ private:
         TokenId joined = -1;
     };
     Status load_merges(const GgufFile& file, const Vocabulary& vocabulary);
+    static Result<std::vector<Slot>> read_merges(const GgufFile& file, const Vocabulary& vocabulary,
+                                                 std::span<const std::string_view> merges, std::size_t first,
+                                                 std::size_t last);
+    std::size_t first_slot(TokenId left, TokenId right) const;
     bool add_merge(const Slot& merge);  // false: the pairs are made to collide
     const Slot* find_merge(TokenId left, TokenId right) const;
 

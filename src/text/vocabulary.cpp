@@ -91,6 +91,7 @@ constexpr std::size_t kMostTries = 1024;
 
 // Asked for while others are filled: the table is larger than the caches near by.
 constexpr std::size_t kSlotsAhead = 16;
+constexpr std::size_t kFoundTogether = 32;
 
 Error invalid(const GgufFile& file, const std::string& what) {
     return Error{ErrorCode::InvalidModel, file.name() + ": " + what};
@@ -117,7 +118,14 @@ int byte_of_escape(std::string_view text) {
 
 // Characters outside the alphabet can only come from tokens added later, which are plain text.
 void append_from_alphabet(std::string& out, std::string_view text) {
+    const auto is_itself = [](char c) { return c > ' ' && c < '\x7f'; };
     for (std::size_t offset = 0; offset < text.size();) {
+        const auto rest = text.begin() + static_cast<std::ptrdiff_t>(offset);
+        if (const auto end = std::find_if_not(rest, text.end(), is_itself); end != rest) {
+            out.append(rest, end);
+            offset += static_cast<std::size_t>(end - rest);
+            continue;
+        }
         const CodePoint point = decode_utf8(text, offset);
         const int byte = point.length == 0 ? -1 : byte_of_character(point.value);
         const std::size_t length = std::max<std::size_t>(point.length, 1);
@@ -184,17 +192,51 @@ std::optional<TokenIndex> TokenIndex::create(const std::vector<std::string_view>
     return index;
 }
 
+TokenIndex::Search TokenIndex::begin_search(std::string_view text) const {
+    const std::uint64_t hash = hash_of(text);
+    return {hash & (slots_.size() - 1), static_cast<std::uint32_t>(hash >> 32)};
+}
+
+void TokenIndex::skip_other_tags(Search& search) const {
+    const std::size_t mask = slots_.size() - 1;
+    while (slots_[search.slot].token >= 0 && slots_[search.slot].tag != search.tag) {
+        search.slot = (search.slot + 1) & mask;
+    }
+}
+
+TokenId TokenIndex::end_search(const std::vector<std::string_view>& texts, std::string_view text, Search search) const {
+    const std::size_t mask = slots_.size() - 1;
+    for (;; search.slot = (search.slot + 1) & mask) {
+        skip_other_tags(search);
+        const TokenId token = slots_[search.slot].token;
+        if (token < 0 || texts[static_cast<std::size_t>(token)] == text) return token;
+    }
+}
+
 TokenId TokenIndex::find(const std::vector<std::string_view>& texts, std::string_view text) const {
     if (text.empty() || text.size() > longest_) return -1;
-    const std::size_t mask = slots_.size() - 1;
-    const std::uint64_t hash = hash_of(text);
-    const std::uint32_t tag = static_cast<std::uint32_t>(hash >> 32);
-    for (std::size_t slot = hash & mask; slots_[slot].token >= 0; slot = (slot + 1) & mask) {
-        if (slots_[slot].tag == tag && texts[static_cast<std::size_t>(slots_[slot].token)] == text) {
-            return slots_[slot].token;
+    return end_search(texts, text, begin_search(text));
+}
+
+void TokenIndex::find_all(const std::vector<std::string_view>& texts, std::span<const std::string_view> wanted,
+                          std::span<TokenId> found) const {
+    std::array<Search, kFoundTogether> searches;
+    const auto text_at = [&](std::size_t slot) { return texts.data() + std::max(slots_[slot].token, 0); };
+    for (std::size_t first = 0; first < wanted.size(); first += kFoundTogether) {
+        const std::size_t count = std::min(wanted.size() - first, kFoundTogether);
+        for (std::size_t i = 0; i < count; ++i) {
+            searches[i] = begin_search(wanted[first + i]);
+            fetch_line_near(&slots_[searches[i].slot]);
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            skip_other_tags(searches[i]);
+            fetch_line_near(text_at(searches[i].slot));
+        }
+        for (std::size_t i = 0; i < count; ++i) fetch_line_near(text_at(searches[i].slot)->data());
+        for (std::size_t i = 0; i < count; ++i) {
+            found[first + i] = end_search(texts, wanted[first + i], searches[i]);
         }
     }
-    return -1;
 }
 
 Result<Vocabulary> Vocabulary::load(const GgufFile& file, VocabularyFamily family) {

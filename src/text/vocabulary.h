@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,9 @@ public:
 
     // -1 when absent. `texts` are those it was made of.
     TokenId find(const std::vector<std::string_view>& texts, std::string_view text) const;
+    // Many at once, several times as fast: memory is asked for all of them before the first is looked at.
+    void find_all(const std::vector<std::string_view>& texts, std::span<const std::string_view> wanted,
+                  std::span<TokenId> found) const;
     std::size_t longest() const { return longest_; }
 
 private:
@@ -36,6 +40,15 @@ private:
         std::uint32_t tag = 0;  // upper bits of the hash, to skip most comparisons
         TokenId token = -1;
     };
+    // Where a text may be: the slot is the next that has its tag, or a free one.
+    struct Search {
+        std::size_t slot;
+        std::uint32_t tag;
+    };
+    Search begin_search(std::string_view text) const;
+    void skip_other_tags(Search& search) const;
+    TokenId end_search(const std::vector<std::string_view>& texts, std::string_view text, Search search) const;
+
     std::vector<Slot> slots_;
     std::size_t longest_ = 0;
 };
@@ -57,6 +70,9 @@ public:
     float score(TokenId token) const { return scores_.empty() ? 0.0f : scores_[static_cast<std::size_t>(token)]; }
     std::string_view bytes(TokenId token) const;
     TokenId find(std::string_view text) const { return index_.find(texts_, text); }  // -1 when absent
+    void find_all(std::span<const std::string_view> texts, std::span<TokenId> found) const {
+        index_.find_all(texts_, texts, found);
+    }
     std::size_t longest_text() const { return index_.longest(); }
     const SpecialIds& special() const { return special_; }
     bool ends_generation(TokenId token) const;

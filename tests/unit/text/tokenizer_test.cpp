@@ -25,6 +25,15 @@ Tokens encode(const tiny::Loaded& tokenizer, std::string_view text) {
 
 const std::string kSpace(kVisibleSpace);
 
+// `words`: what the refusal must name.
+void expect_refusal(const tiny::Metadata& metadata, const std::string& words) {
+    const tiny::Loaded tokenizer(metadata);
+    ASSERT_FALSE(tokenizer.tokenizer.ok()) << words;
+    EXPECT_EQ(tokenizer.tokenizer.error().code, ErrorCode::InvalidModel);
+    EXPECT_NE(tokenizer.tokenizer.error().message.find(words), std::string::npos)
+        << tokenizer.tokenizer.error().message;
+}
+
 TEST(ByteLevelBpe, MergesByRankFromTheLeft) {
     // 256 he, 257 ll, 258 hell, 259 hello, 260 " w"
     const tiny::Loaded tokenizer(
@@ -109,6 +118,29 @@ TEST(ByteLevelBpe, MergesOfWhatIsNoTokenAreIgnored) {
     tiny::Vocabulary vocabulary = tiny::byte_level({{"a", "b"}});
     vocabulary.merges.insert(vocabulary.merges.begin(), "b c");
     EXPECT_EQ(encode(tiny::Loaded(vocabulary.metadata()), "abc"), (Tokens{256, 'c'}));
+}
+
+// So many that several threads read them: all words such as RgV, of which one is no token.
+TEST(ByteLevelBpe, FindsEveryOneOfManyMerges) {
+    std::vector<std::pair<std::string, std::string>> merges;
+    for (char first = 'A'; first <= 'Z'; ++first) {
+        for (char second = 'a'; second <= 'z'; ++second) merges.push_back({{first}, {second}});
+    }
+    for (std::size_t pair = 0; pair < 26 * 26; ++pair) {
+        for (char third = 'A'; third <= 'Z'; ++third)
+            merges.push_back({merges[pair].first + merges[pair].second, {third}});
+    }
+    tiny::Vocabulary vocabulary = tiny::byte_level(merges);
+    ASSERT_EQ(vocabulary.tokens[256 + 12345], "RgV");
+    vocabulary.tokens[256 + 12345] = "RgV, but not as one word";
+    const tiny::Loaded tokenizer(vocabulary.metadata());
+    for (std::size_t i = 0; i < merges.size(); ++i) {
+        const TokenId token = static_cast<TokenId>(256 + i);
+        const Tokens expected = i == 12345 ? Tokens{*tokenizer->find("Rg"), 'V'} : Tokens{token};
+        ASSERT_EQ(encode(tokenizer, merges[i].first + merges[i].second), expected) << i;
+    }
+    vocabulary.merges[17000] = "ab";
+    expect_refusal(vocabulary.metadata(), "element 17000 of key 'tokenizer.ggml.merges'");
 }
 
 // A quadratic merge would take hours here.
@@ -312,15 +344,6 @@ TEST(Tokenizer, FindsTokensByTheirTextTheLastOfEquals) {
     EXPECT_EQ(tokenizer->vocabulary_size(), 259u);
     EXPECT_TRUE(tokenizer->contains(258));
     EXPECT_FALSE(tokenizer->contains(259));
-}
-
-// What the refusal must name.
-void expect_refusal(const tiny::Metadata& metadata, const std::string& words) {
-    const tiny::Loaded tokenizer(metadata);
-    ASSERT_FALSE(tokenizer.tokenizer.ok()) << words;
-    EXPECT_EQ(tokenizer.tokenizer.error().code, ErrorCode::InvalidModel);
-    EXPECT_NE(tokenizer.tokenizer.error().message.find(words), std::string::npos)
-        << tokenizer.tokenizer.error().message;
 }
 
 TEST(Tokenizer, RefusesWhatItDoesNotKnowByName) {
