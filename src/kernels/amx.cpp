@@ -8,6 +8,7 @@
 // After the types.
 #include "kernels/panels_x86_tiles.h"
 #include "kernels/tiles_amx.h"
+#include "kernels/tiles_amx_few.h"
 
 #if !defined(__AMX_INT8__) && !defined(__AMXINT8__)  // GCC's name and clang's
 #error "this file needs AMX; see room.cmake"
@@ -18,7 +19,8 @@ namespace hearth {
 namespace {
 
 constexpr std::size_t kGroupTokens = 16;   // of a tile of activations
-constexpr std::size_t kTilesFrom = 17;     // tokens; fewer do not pay for unpacking weights
+constexpr std::size_t kFewFrom = 7;        // tokens whose rows are tiles; fewer are quicker with AVX-512
+constexpr std::size_t kTilesFrom = 17;     // tokens that pay for unpacking weights first
 constexpr std::size_t kBatchTokens = 256;  // that share unpacked weights
 constexpr std::size_t kPanelsAtOnce = 2;   // that a group meets while it is in the first cache
 
@@ -82,6 +84,8 @@ struct Tiles32 {
         Floats m[Type::Layout::kMinimum ? kChunkBlocks : 1];
     };
 
+    static void multiply_few_tokens(const PanelTask& task) { matmul_few_tokens32<Type>(task); }
+
     static void unpack(const std::byte* panel, std::size_t first_block, std::size_t blocks, Weights& out) {
         const Ints offset = set_bytes(Type::kOffset);
         for (std::size_t b = 0; b < blocks; ++b) {
@@ -93,8 +97,7 @@ struct Tiles32 {
                 out.q[b][v.kIndex] = _mm512_sub_epi8(weights, offset);
             });
             out.d[b] = Type::scale(pair, which, 0);
-            if constexpr (Type::Layout::kMinimum)
-                out.m[b] = halves_to_floats(pair + Type::Layout::kMinimumAt + which * 32);
+            if constexpr (Type::Layout::kMinimum) out.m[b] = minimum_of<Type>(pair, which, 0);
         }
     }
 
@@ -326,8 +329,12 @@ void multiply_panels(const PanelTask& task, std::size_t token, std::size_t panel
 
 template <typename Gemm, DType kType>
 void matmul_panels_amx(const PanelTask& task) {
-    if (task.tokens < kTilesFrom) return matmul_panels_avx512(kType, task);
-    _tile_loadconfig(&Gemm::kShapes);
+    if (task.tokens < kFewFrom) return matmul_panels_avx512(kType, task);
+    if (task.tokens < kTilesFrom) {
+        if constexpr (requires { Gemm::multiply_few_tokens(task); }) return Gemm::multiply_few_tokens(task);
+        return matmul_panels_avx512(kType, task);
+    }
+    configure_tiles(Gemm::kShapes);
     const std::size_t panels = (task.rows + x86::kPanelRows - 1) / x86::kPanelRows;
     for (std::size_t token = 0; token < task.tokens; token += kBatchTokens) {
         for (std::size_t panel = 0; panel < panels; panel += kPanelsAtOnce) {

@@ -56,7 +56,7 @@ public:
     static constexpr bool kUnsigned = false;
     static constexpr std::size_t kTiles = 2;
 
-    void begin() { _tile_loadconfig(&kTileShapes); }
+    void begin() { configure_tiles(kTileShapes); }
     void end() { _tile_release(); }
 
     // The tiles of one step are multiplied while the sums of the one before are scaled.

@@ -41,12 +41,6 @@ template <typename Type, std::size_t kTokens, std::size_t kVectors, typename Wei
     }
 }
 
-template <typename Type>
-[[gnu::always_inline]] inline Floats minimum_of(const std::byte* pair, std::size_t which, std::size_t row) {
-    if constexpr (!Type::Layout::kMinimum) return zero_floats();
-    return halves_to_floats(pair + Type::Layout::kMinimumAt + which * 32 + 2 * row);
-}
-
 // Few tokens: weights are unpacked as they come from memory.
 template <typename Type, std::size_t kPanels>
 struct Direct32 {

@@ -127,6 +127,12 @@ struct PanelMXFP4 : Panel32<BlockMXFP4> {
     }
 };
 
+template <typename Type>
+[[gnu::always_inline]] inline Floats minimum_of(const std::byte* pair, std::size_t which, std::size_t row) {
+    if constexpr (!Type::Layout::kMinimum) return zero_floats();
+    return halves_to_floats(pair + Type::Layout::kMinimumAt + which * 32 + 2 * row);
+}
+
 // Blocks of 256. weight<j, v>: columns 4v .. 4v+3 of sub-block group * kPeriod + j of 32 columns.
 
 // Scales of two sub-blocks of 16 columns (pairs) or one of 32 (ints), as signed bytes.

@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace hearth {
@@ -24,9 +25,34 @@ alignas(64) inline constexpr TileShapes kTileShapes;
 alignas(64) inline constexpr TileShapes kHalfTileShapes = {.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
                                                            .rows = {16, 16, 16, 16, 16, 16, 8, 8}};
 
-// The intrinsics of tiles say nothing to the compiler about the memory they use.
+// The compiler is told that all of it is read: the intrinsic alone names its first bytes.
+[[gnu::always_inline]] inline void configure_tiles(const TileShapes& shapes) {
+    __asm__ volatile("" ::"r"(&shapes) : "memory");
+    _tile_loadconfig(&shapes);
+}
+
+// The intrinsics of tiles, and the instructions below, say nothing to the compiler about the memory they use.
 [[gnu::always_inline]] inline void memory_barrier() {
     __asm__ volatile("" ::: "memory");
+}
+
+// Instructions whose tiles are numbered by a template: the intrinsics take nothing but digits.
+template <int kTile>
+[[gnu::always_inline]] inline void zero_tile() {
+    __asm__ volatile("tilezero %%tmm%c0" ::"i"(kTile));
+}
+template <int kTile>
+[[gnu::always_inline]] inline void load_tile(const void* rows, std::size_t row_stride) {
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(rows), "r"(row_stride), "i"(kTile));
+}
+template <int kTile>
+[[gnu::always_inline]] inline void store_tile(void* rows, std::size_t row_stride) {
+    __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(rows), "r"(row_stride), "i"(kTile));
+}
+// Adds the products of signed and unsigned bytes.
+template <int kSums, int kSigned, int kUnsigned>
+[[gnu::always_inline]] inline void add_tile_products() {
+    __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kSigned), "i"(kUnsigned));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(Panels, EveryLevelGivesTheBitsOfTheReferenceAtOddSizes) {
         for (const std::size_t columns : {32u, 96u, 256u, 544u, 768u}) {
             if (columns % traits(type).block_elements != 0) continue;
             for (const std::size_t rows : {1u, 7u, 8u, 16u, 37u}) {
-                for (const std::size_t tokens : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 13u, 17u, 33u}) {
+                for (const std::size_t tokens : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 12u, 13u, 16u, 17u, 33u}) {
                     expect_equal({type, rows, columns}, random_values(tokens * columns, tokens + 7), tokens);
                     if (HasFatalFailure()) return;
                 }
@@ -77,7 +77,7 @@ TEST(Panels, LongRowsAndManyTokensCrossEveryInnerBorder) {
 TEST(Panels, GroupsOfPanelsAndWhatIsLeftOfThem) {
     for (const DType type : kAllTypes) {
         for (const std::size_t rows : {61u, 64u, 150u}) {
-            for (const std::size_t tokens : {1u, 2u, 3u, 4u}) {
+            for (const std::size_t tokens : {1u, 2u, 3u, 4u, 8u}) {
                 expect_equal({type, rows, 768}, random_values(tokens * 768, tokens), tokens);
                 if (HasFatalFailure()) return;
             }
