@@ -69,6 +69,13 @@ struct alignas(64) TileSums {
 
 using Outputs = float (*)[x86::kPanelRows];  // by token
 
+// Groups of tokens, one after another.
+struct Tokens {
+    const std::byte* rows;
+    std::size_t row_bytes;  // of one token, on average over a group
+    std::size_t count;
+};
+
 // Blocks of 32 columns. Weights are taken as signed bytes.
 template <typename Type>
 struct Tiles32 {
@@ -101,10 +108,12 @@ struct Tiles32 {
         }
     }
 
+    // The first kTokens of a group; the others are zeros.
+    template <std::size_t kTokens>
     static void add_group(const Activations* x, const Weights& weights, std::size_t blocks, bool begin, Outputs out) {
         TileSums sums[4];  // in turn; more than kLag
-        Floats acc[kGroupTokens];
-        unrolled<kGroupTokens>([&](auto t) __attribute__((always_inline)) {
+        Floats acc[kTokens];
+        unrolled<kTokens>([&](auto t) __attribute__((always_inline)) {
             acc[t.kIndex] = begin ? zero_floats() : load_floats(out[t.kIndex]);
         });
         for (std::size_t b = 0; b < blocks + kLag; ++b) {
@@ -118,14 +127,14 @@ struct Tiles32 {
             }
             if (b >= kLag) finish(x[b - kLag], weights, b - kLag, sums[(b - kLag) % 4], acc);
         }
-        unrolled<kGroupTokens>([&](auto t)
-                                   __attribute__((always_inline)) { store_floats(out[t.kIndex], acc[t.kIndex]); });
+        unrolled<kTokens>([&](auto t) __attribute__((always_inline)) { store_floats(out[t.kIndex], acc[t.kIndex]); });
     }
 
+    template <std::size_t kTokens>
     [[gnu::always_inline]] static void finish(const Activations& x, const Weights& weights, std::size_t b,
-                                              const TileSums& sums, Floats (&acc)[kGroupTokens]) {
+                                              const TileSums& sums, Floats (&acc)[kTokens]) {
         const Floats d = weights.d[b];
-        unrolled<kGroupTokens>([&](auto step) __attribute__((always_inline)) {
+        unrolled<kTokens>([&](auto step) __attribute__((always_inline)) {
             constexpr std::size_t t = decltype(step)::kIndex;
             const Floats scale = set_floats(x.scales[t]);
             acc[t] = multiply_add(ints_to_floats(load_ints(sums.at[t])), multiply(d, scale), acc[t]);
@@ -135,13 +144,13 @@ struct Tiles32 {
         });
     }
 
-    static void add_chunk(const std::byte* tokens, std::size_t row_bytes, std::size_t groups, std::size_t first_block,
-                          std::size_t blocks, const Weights* weights, std::size_t panels, Outputs* outs) {
-        for (std::size_t group = 0; group < groups; ++group) {
-            const auto* x = reinterpret_cast<const Activations*>(tokens + group * kGroupTokens * row_bytes);
-            for (std::size_t p = 0; p < panels; ++p) {
-                add_group(x + first_block, weights[p], blocks, first_block == 0, outs[p] + group * kGroupTokens);
-            }
+    static void add_chunk(const Tokens& tokens, std::size_t first_block, std::size_t blocks, const Weights* weights,
+                          std::size_t panels, Outputs* outs) {
+        for (std::size_t token = 0; token < tokens.count; token += kGroupTokens) {
+            const auto* x = reinterpret_cast<const Activations*>(tokens.rows + token * tokens.row_bytes) + first_block;
+            const auto add =
+                tokens.count - token <= kGroupTokens / 2 ? add_group<kGroupTokens / 2> : add_group<kGroupTokens>;
+            for (std::size_t p = 0; p < panels; ++p) add(x, weights[p], blocks, first_block == 0, outs[p] + token);
         }
     }
 };
@@ -287,13 +296,14 @@ struct Tiles256 {
     }
 
     // One group of tokens is multiplied while the sums of the one before are finished.
-    static void add_chunk(const std::byte* tokens, std::size_t row_bytes, std::size_t groups, std::size_t block,
-                          std::size_t, const Weights* weights, std::size_t panels, Outputs* outs) {
+    static void add_chunk(const Tokens& tokens, std::size_t block, std::size_t, const Weights* weights,
+                          std::size_t panels, Outputs* outs) {
         Sums sums[2];
         const auto activations = [&](std::size_t step) -> const Activations& {
-            return reinterpret_cast<const Activations*>(tokens + step / panels * kGroupTokens * row_bytes)[block];
+            const std::byte* group = tokens.rows + step / panels * kGroupTokens * tokens.row_bytes;
+            return reinterpret_cast<const Activations*>(group)[block];
         };
-        const std::size_t steps = groups * panels;
+        const std::size_t steps = (tokens.count + kGroupTokens - 1) / kGroupTokens * panels;
         for (std::size_t step = 0; step <= steps; ++step) {
             if (step < steps) multiply_block(activations(step), weights[step % panels], sums[step % 2]);
             if (step == 0) continue;
@@ -311,8 +321,9 @@ void multiply_panels(const PanelTask& task, std::size_t token, std::size_t panel
     alignas(64) float sums[kPanelsAtOnce][kBatchTokens][x86::kPanelRows];
     Outputs outs[kPanelsAtOnce] = {sums[0], sums[1]};
     const std::size_t count = task.tokens - token < kBatchTokens ? task.tokens - token : kBatchTokens;
-    const std::size_t groups = (count + kGroupTokens - 1) / kGroupTokens;
-    const std::byte* tokens = task.activations + token * task.activation_row_bytes;
+    const Tokens tokens = {.rows = task.activations + token * task.activation_row_bytes,
+                           .row_bytes = task.activation_row_bytes,
+                           .count = count};
     const std::size_t blocks = task.columns / Gemm::kBlockColumns;
     for (std::size_t block = 0; block < blocks; block += Gemm::kChunkBlocks) {
         const std::size_t some = blocks - block < Gemm::kChunkBlocks ? blocks - block : Gemm::kChunkBlocks;
@@ -320,7 +331,7 @@ void multiply_panels(const PanelTask& task, std::size_t token, std::size_t panel
             Gemm::unpack(task.panels + (panel + p) * task.panel_bytes, block, some, weights[p]);
         }
         memory_barrier();
-        Gemm::add_chunk(tokens, task.activation_row_bytes, groups, block, some, weights, panels, outs);
+        Gemm::add_chunk(tokens, block, some, weights, panels, outs);
     }
     for (std::size_t p = 0; p < panels; ++p) {
         for (std::size_t t = 0; t < count; ++t) store_rows(task, panel + p, token + t, load_floats(sums[p][t]));
