@@ -17,7 +17,7 @@ struct FewTokens32 {
 
     struct alignas(64) Block {
         Ints weights[kPanels][8];
-        std::int32_t sums[kPanels][kTokens][x86::kPanelRows];
+        std::int32_t sums[kPanels][kTokens][x86::kPanelRows];  // of tokens that are not there: anything, and not used
         std::int32_t starts[kTokens];  // what the weights' offset adds to a sum, with the other sign
     };
     struct Pair {
