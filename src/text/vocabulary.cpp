@@ -91,7 +91,7 @@ constexpr std::size_t kMostTries = 1024;
 
 // Asked for while others are filled: the table is larger than the caches near by.
 constexpr std::size_t kSlotsAhead = 16;
-constexpr std::size_t kFoundTogether = 32;
+constexpr std::size_t kFoundTogether = 32;  // texts whose memory is asked for at once
 
 Error invalid(const GgufFile& file, const std::string& what) {
     return Error{ErrorCode::InvalidModel, file.name() + ": " + what};
