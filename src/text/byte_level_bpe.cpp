@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <future>
 #include <span>
@@ -26,7 +27,7 @@ constexpr std::size_t kMostTries = 1024;
 constexpr std::size_t kReadTogether = 32;  // merges whose tokens are looked up together
 constexpr std::size_t kSlotsAhead = 16;    // asked for while others are filled
 constexpr std::size_t kMostThreads = 8;
-constexpr std::size_t kMergesWorthAThread = 8192;
+constexpr std::size_t kPartMerges = 4096;  // that a thread takes at a time
 
 std::uint64_t hash_of(TokenId left, TokenId right) {
     return mix64((static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
@@ -37,6 +38,19 @@ std::uint64_t hash_of(TokenId left, TokenId right) {
 void to_alphabet(std::string_view word, std::string& out) {
     out.clear();
     for (const char byte : word) append_utf8(out, character_of_byte(static_cast<std::uint8_t>(byte)));
+}
+
+// Merges mostly come in the order of the tokens they make: the one made before, another way, or the one after it.
+// -1: it is neither, or another token may have the same text.
+TokenId guess_joined(const Vocabulary& vocabulary, TokenId made, std::string_view left, std::string_view right) {
+    if (made < 0 || !vocabulary.texts_differ()) return -1;
+    const std::size_t end = std::min(vocabulary.size(), static_cast<std::size_t>(made) + 2);
+    for (TokenId token = made; static_cast<std::size_t>(token) < end; ++token) {
+        const std::string_view text = vocabulary.text(token);
+        if (text.size() != left.size() + right.size()) continue;
+        if (text.starts_with(left) && text.ends_with(right)) return token;
+    }
+    return -1;
 }
 
 }  // namespace
@@ -59,21 +73,30 @@ Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary
     return model;
 }
 
-// Hundreds of thousands: several threads look up the tokens, this one a part of them too, and this one fills the table.
+// Hundreds of thousands: several threads, this one too, look up the tokens of a part after another, and this one fills
+// the table.
 Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabulary) {
     const std::vector<std::string_view> merges = TRY(file.strings(kMergesKey));
-    slots_.resize(std::bit_ceil(merges.size() * 3 / 2 + 1));
-    const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
-    const std::size_t each = std::max(merges.size() / threads + 1, kMergesWorthAThread);
-    std::vector<std::future<Result<std::vector<Slot>>>> parts;
-    for (std::size_t first = 0; first < merges.size(); first += each) {
-        const std::size_t last = std::min(merges.size(), first + each);
-        const auto when = first == 0 ? std::launch::deferred : std::launch::async | std::launch::deferred;
-        parts.push_back(
-            std::async(when, [&, first, last] { return read_merges(file, vocabulary, merges, first, last); }));
+    std::vector<Result<std::vector<Slot>>> parts((merges.size() + kPartMerges - 1) / kPartMerges, std::vector<Slot>());
+    std::atomic<std::size_t> next_part = 0;
+    const auto read_parts = [&] {
+        for (std::size_t part = next_part++; part < parts.size(); part = next_part++) {
+            const std::size_t first = part * kPartMerges;
+            const std::size_t last = std::min(merges.size(), first + kPartMerges);
+            parts[part] = read_merges(file, vocabulary, merges, first, last);
+        }
+    };
+    const std::size_t threads =
+        std::min<std::size_t>({parts.size(), std::thread::hardware_concurrency(), kMostThreads});
+    std::vector<std::future<void>> helpers;
+    for (std::size_t i = 1; i < threads; ++i) {
+        helpers.push_back(std::async(std::launch::async | std::launch::deferred, read_parts));
     }
-    for (auto& part : parts) {
-        const std::vector<Slot> read = TRY(part.get());
+    slots_.resize(std::bit_ceil(merges.size() * 3 / 2 + 1));
+    read_parts();
+    for (std::future<void>& helper : helpers) helper.get();
+    for (Result<std::vector<Slot>>& part : parts) {
+        const std::vector<Slot> read = TRY(std::move(part));
         for (std::size_t i = 0; i < read.size(); ++i) {
             const Slot& ahead = read[std::min(i + kSlotsAhead, read.size() - 1)];
             fetch_line_near(&slots_[first_slot(ahead.left, ahead.right)]);
@@ -90,11 +113,15 @@ Result<std::vector<ByteLevelBpe::Slot>> ByteLevelBpe::read_merges(const GgufFile
                                                                   std::size_t first, std::size_t last) {
     std::vector<Slot> slots;
     slots.reserve(last - first);
-    std::array<std::string, kReadTogether> joined;
-    std::array<std::string_view, 3 * kReadTogether> texts;  // left, right and joined of a merge
+    std::array<Slot, kReadTogether> group;
+    std::array<std::string_view, 3 * kReadTogether> texts;  // the left and right ones of a group, then joined ones
     std::array<TokenId, 3 * kReadTogether> tokens;
+    std::array<std::string, kReadTogether> joined;     // those that could not be guessed
+    std::array<std::size_t, kReadTogether> joined_of;  // and whose they are
+    TokenId made = -1;                                 // by the merge before
     for (std::size_t begin = first; begin < last; begin += kReadTogether) {
         const std::size_t count = std::min(last - begin, kReadTogether);
+        std::size_t looked_up = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const std::string_view merge = merges[begin + i];
             // The alphabet has no space, so the first one (a part is never empty) is between the parts.
@@ -104,13 +131,23 @@ Result<std::vector<ByteLevelBpe::Slot>> ByteLevelBpe::read_merges(const GgufFile
                                                           " of key '" + std::string(kMergesKey) +
                                                           "' is not two parts with a space between"};
             }
-            texts[3 * i] = merge.substr(0, space);
-            texts[3 * i + 1] = merge.substr(space + 1);
-            texts[3 * i + 2] = joined[i].assign(texts[3 * i]).append(texts[3 * i + 1]);
+            const std::string_view left = texts[2 * i] = merge.substr(0, space);
+            const std::string_view right = texts[2 * i + 1] = merge.substr(space + 1);
+            const TokenId guess = guess_joined(vocabulary, made, left, right);
+            group[i] = {.left = -1, .right = -1, .rank = static_cast<Rank>(begin + i), .joined = guess};
+            if (guess >= 0) {
+                made = guess;
+            } else {
+                texts[2 * count + looked_up] = joined[looked_up].assign(left).append(right);
+                joined_of[looked_up++] = i;
+            }
         }
-        vocabulary.find_all(std::span(texts).first(3 * count), tokens);
+        vocabulary.find_all(std::span(texts).first(2 * count + looked_up), tokens);
+        for (std::size_t i = 0; i < looked_up; ++i) group[joined_of[i]].joined = made = tokens[2 * count + i];
         for (std::size_t i = 0; i < count; ++i) {
-            const Slot slot = {tokens[3 * i], tokens[3 * i + 1], static_cast<Rank>(begin + i), tokens[3 * i + 2]};
+            Slot& slot = group[i];
+            slot.left = tokens[2 * i];
+            slot.right = tokens[2 * i + 1];
             // A merge of or into something that is no token can never help to a token: shortened vocabularies have
             // some.
             if (slot.left >= 0 && slot.right >= 0 && slot.joined >= 0) slots.push_back(slot);

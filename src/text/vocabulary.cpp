@@ -187,6 +187,7 @@ std::optional<TokenIndex> TokenIndex::create(const std::vector<std::string_view>
         for (std::size_t tries = 0; !is_free(index.slots_[at]); at = (at + 1) & mask) {
             if (++tries > kMostTries) return std::nullopt;
         }
+        if (index.slots_[at].token >= 0) index.texts_differ_ = false;
         index.slots_[at] = {tag, static_cast<TokenId>(i)};
     }
     return index;

@@ -34,6 +34,7 @@ public:
     void find_all(const std::vector<std::string_view>& texts, std::span<const std::string_view> wanted,
                   std::span<TokenId> found) const;
     std::size_t longest() const { return longest_; }
+    bool texts_differ() const { return texts_differ_; }  // no two of them are equal
 
 private:
     struct Slot {
@@ -51,6 +52,7 @@ private:
 
     std::vector<Slot> slots_;
     std::size_t longest_ = 0;
+    bool texts_differ_ = true;
 };
 
 struct SpecialIds {
@@ -74,6 +76,7 @@ public:
         index_.find_all(texts_, texts, found);
     }
     std::size_t longest_text() const { return index_.longest(); }
+    bool texts_differ() const { return index_.texts_differ(); }
     const SpecialIds& special() const { return special_; }
     bool ends_generation(TokenId token) const;
 

@@ -143,6 +143,26 @@ TEST(ByteLevelBpe, FindsEveryOneOfManyMerges) {
     expect_refusal(vocabulary.metadata(), "element 17000 of key 'tokenizer.ggml.merges'");
 }
 
+// Merges are read quickest in the order of the tokens they make; any other order gives the same.
+TEST(ByteLevelBpe, FindsTheTokensOfMergesInAnyOrder) {
+    tiny::Vocabulary tidy = tiny::byte_level({{"a", "b"}, {"b", "c"}, {"ab", "c"}, {"d", "e"}, {"abc", "de"}});
+    tidy.merges.insert(tidy.merges.begin() + 3, "a bc");  // another way to one token
+    const Tokens expected = {260};
+    EXPECT_EQ(encode(tiny::Loaded(tidy.metadata()), "abcde"), expected);
+    tiny::Vocabulary untidy = tidy;
+    std::reverse(untidy.merges.begin(), untidy.merges.end());
+    EXPECT_EQ(encode(tiny::Loaded(untidy.metadata()), "abcde"), expected);
+    std::swap(untidy.merges[0], untidy.merges[3]);
+    EXPECT_EQ(encode(tiny::Loaded(untidy.metadata()), "abcde"), expected);
+}
+
+TEST(ByteLevelBpe, OfEqualTokensTheLastIsMade) {
+    tiny::Vocabulary vocabulary = tiny::byte_level({{"a", "b"}, {"c", "d"}});
+    vocabulary.add("cd");
+    const tiny::Loaded tokenizer(vocabulary.metadata());
+    EXPECT_EQ(encode(tokenizer, "abcd"), (Tokens{256, 258}));
+}
+
 // A quadratic merge would take hours here.
 TEST(ByteLevelBpe, AMegabyteOfOneLetterOrOfSpacesIsQuick) {
     std::vector<std::pair<std::string, std::string>> merges;
