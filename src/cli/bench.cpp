@@ -213,44 +213,70 @@ Result<std::shared_ptr<Engine>> load_for(std::span<const BenchTest> tests, const
     return load_engine(path, options, console);
 }
 
-// Ours, the peer's repetitions and reads of plain memory take turns, so that whatever else the machine does meets all.
+struct BenchSamples {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    std::vector<double> roofs;
+};
+
+BenchResult result_of(const BenchTest& test, BenchSamples samples, const Engine& engine) {
+    BenchResult result{
+        .test = test, .rate = summarise(std::move(samples.ours)), .peer = {}, .roof_share = {}, .roof_gb_per_s = {}};
+    if (!samples.theirs.empty()) result.peer = summarise(std::move(samples.theirs));
+    const double roof = summarise(std::move(samples.roofs)).median;
+    if (roof > 0) {
+        result.roof_gb_per_s = roof;
+        const double steps = result.rate.median / static_cast<double>(test.rows());
+        const double gb_per_s = static_cast<double>(engine.weight_bytes()) * steps / 1e9;
+        if (test.kind == BenchKind::Generate) result.roof_share = gb_per_s / roof;
+    }
+    return result;
+}
+
+// How many tests from the first on take turns: batches, which are told relative to each other.
+std::size_t in_turn(std::span<const BenchTest> tests) {
+    const auto end = std::ranges::find(tests, std::size_t{0}, &BenchTest::batch);
+    return std::max<std::size_t>(static_cast<std::size_t>(end - tests.begin()), 1);
+}
+
+// Whatever is compared takes turns, so that whatever else the machine does meets all: our repetitions, the peer's,
+// reads of plain memory, and the batches.
 Result<std::vector<BenchResult>> measure(std::span<const BenchTest> tests, const BenchRequest& request, Engine& engine,
                                          const BenchPeer& peer, ReadProbe& probe, Console& console) {
     BenchRunner runner(engine.shared_from_this());
     ProgressBar bar(console, "bench", tests.size() * request.repetitions, ProgressBar::Unit::Items);
     std::vector<BenchResult> results;
     std::size_t done = 0;
-    for (const BenchTest& test : tests) {
-        const bool compared = !peer.program.empty() && test.batch == 0;
-        std::vector<double> ours;
-        std::vector<double> theirs;
-        std::vector<double> roofs;
-        bar.set_note(test.name());
-        bar.update(done);
-        TRY(runner.run(test));
-        for (std::size_t repetition = 0; repetition < request.repetitions; ++repetition) {
-            ours.push_back(TRY(runner.run(test)));
-            roofs.push_back(probe.measure(kProbeSeconds));
-            if (compared) {
+    while (!tests.empty()) {
+        const std::span<const BenchTest> group = tests.first(in_turn(tests));
+        std::vector<BenchSamples> samples(group.size());
+        const auto begin = [&](const BenchTest& test) {
+            bar.set_note(test.name());
+            bar.update(done);
+        };
+        for (const BenchTest& test : group) {
+            begin(test);
+            TRY(runner.run(test));
+        }
+        for (std::size_t taken = 0; taken < request.repetitions * group.size(); ++taken) {
+            const BenchTest& test = group[taken % group.size()];
+            BenchSamples& of_test = samples[taken % group.size()];
+            begin(test);
+            of_test.ours.push_back(TRY(runner.run(test)));
+            of_test.roofs.push_back(probe.measure(kProbeSeconds));
+            if (!peer.program.empty() && test.batch == 0) {
                 const Result<double> rate = measure_peer(peer, test, [&] { bar.update(done); });
                 TRY(check_interrupt());  // Ctrl-C ends the child too: that is no fault of its own
                 if (!rate.ok()) return rate.error();
-                theirs.push_back(rate.value());
+                of_test.theirs.push_back(rate.value());
             }
             TRY(check_interrupt());
             bar.update(++done);
         }
-        BenchResult result{
-            .test = test, .rate = summarise(std::move(ours)), .peer = {}, .roof_share = {}, .roof_gb_per_s = {}};
-        if (compared) result.peer = summarise(std::move(theirs));
-        const double roof = summarise(std::move(roofs)).median;
-        if (roof > 0) {
-            result.roof_gb_per_s = roof;
-            const double steps = result.rate.median / static_cast<double>(test.rows());
-            const double gb_per_s = static_cast<double>(engine.weight_bytes()) * steps / 1e9;
-            if (test.kind == BenchKind::Generate) result.roof_share = gb_per_s / roof;
+        for (std::size_t i = 0; i < group.size(); ++i) {
+            results.push_back(result_of(group[i], std::move(samples[i]), engine));
         }
-        results.push_back(std::move(result));
+        tests = tests.subspan(group.size());
     }
     return results;
 }
@@ -294,8 +320,10 @@ const Command kBenchCommand = {
     "Measure how fast a model runs here",
     "Times prompts (pp), decoding (tg), both at a depth (@d) and several sequences decoding together (@b). The figures "
     "are medians with their standard deviation. roof is the share of the memory bandwidth, measured after each "
-    "repetition, that reading the weights takes; step time is how long a step of a batch takes, one row being 1. "
-    "Nothing is sampled. With --against the same tests, except batches, run in llama.cpp with as many threads, each "
+    "repetition, that reading the weights takes; step time is how long a step of a batch takes, one row being 1: "
+    "batches "
+    "take turns. Nothing is sampled. With --against the same tests, except batches, run in llama.cpp with as many "
+    "threads, each "
     "repetition after ours.",
     kPositionals,
     kOptions,
