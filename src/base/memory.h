@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 
@@ -55,6 +56,14 @@ private:
 void prefer_large_pages(std::span<const std::byte> bytes);
 // The other way round, where little is read here and there: a large page would count as in use altogether.
 void prefer_small_pages(std::span<const std::byte> bytes);
+
+// Room for `count` elements, on large pages where they fill some: each small one costs microseconds when it is first
+// touched.
+template <typename T>
+void reserve_large(std::vector<T>& out, std::size_t count) {
+    out.reserve(count);
+    prefer_large_pages(std::as_bytes(std::span<const T>(out.data(), out.capacity())));
+}
 
 class Reservation {
 public:

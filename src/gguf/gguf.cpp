@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/mapped_file.h"
+#include "base/memory.h"
 #include "gguf/format.h"
 #include "gguf/part.h"
 
@@ -348,7 +349,7 @@ Result<std::vector<std::string_view>> GgufFile::strings(std::string_view key) co
     const GgufValue& value = *TRY(impl_->array(key));
     if (value.element_type != GgufType::String) return impl_->wrong_type(key, value, "array of string");
     std::vector<std::string_view> out;
-    out.reserve(static_cast<std::size_t>(value.count));
+    reserve_large(out, static_cast<std::size_t>(value.count));
     for_each_string(value, [&](std::uint64_t, std::string_view text) {
         out.push_back(text);
         return true;

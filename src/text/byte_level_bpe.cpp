@@ -76,14 +76,17 @@ Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary
 // Hundreds of thousands: several threads, this one too, look up the tokens of a part after another, and this one fills
 // the table.
 Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabulary) {
-    const std::vector<std::string_view> merges = TRY(file.strings(kMergesKey));
-    std::vector<Result<std::vector<Slot>>> parts((merges.size() + kPartMerges - 1) / kPartMerges, std::vector<Slot>());
+    const std::vector<std::string_view> texts = TRY(file.strings(kMergesKey));
+    std::vector<Slot> merges;
+    reserve_large(merges, texts.size());
+    merges.resize(texts.size());
+    std::vector<Status> parts((texts.size() + kPartMerges - 1) / kPartMerges);
     std::atomic<std::size_t> next_part = 0;
     const auto read_parts = [&] {
         for (std::size_t part = next_part++; part < parts.size(); part = next_part++) {
             const std::size_t first = part * kPartMerges;
-            const std::size_t last = std::min(merges.size(), first + kPartMerges);
-            parts[part] = read_merges(file, vocabulary, merges, first, last);
+            const std::size_t count = std::min(texts.size() - first, kPartMerges);
+            parts[part] = read_merges(file, vocabulary, texts, first, std::span(merges).subspan(first, count));
         }
     };
     const std::size_t threads =
@@ -92,49 +95,47 @@ Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabul
     for (std::size_t i = 1; i < threads; ++i) {
         helpers.push_back(std::async(std::launch::async | std::launch::deferred, read_parts));
     }
-    slots_.resize(std::bit_ceil(merges.size() * 3 / 2 + 1));
+    const std::size_t slots = std::bit_ceil(texts.size() * 3 / 2 + 1);
+    reserve_large(slots_, slots);
+    slots_.resize(slots);
     read_parts();
     for (std::future<void>& helper : helpers) helper.get();
-    for (Result<std::vector<Slot>>& part : parts) {
-        const std::vector<Slot> read = TRY(std::move(part));
-        for (std::size_t i = 0; i < read.size(); ++i) {
-            const Slot& ahead = read[std::min(i + kSlotsAhead, read.size() - 1)];
-            fetch_line_near(&slots_[first_slot(ahead.left, ahead.right)]);
-            if (add_merge(read[i])) continue;
-            return Error{ErrorCode::InvalidModel,
-                         file.name() + ": key '" + std::string(kMergesKey) + "' has pairs that are made to collide"};
-        }
+    for (Status& part : parts) TRY(std::move(part));
+    for (std::size_t i = 0; i < merges.size(); ++i) {
+        const Slot& ahead = merges[std::min(i + kSlotsAhead, merges.size() - 1)];
+        fetch_line_near(&slots_[first_slot(ahead.left, ahead.right)]);
+        if (merges[i].left < 0 || add_merge(merges[i])) continue;
+        return Error{ErrorCode::InvalidModel,
+                     file.name() + ": key '" + std::string(kMergesKey) + "' has pairs that are made to collide"};
     }
     return {};
 }
 
-Result<std::vector<ByteLevelBpe::Slot>> ByteLevelBpe::read_merges(const GgufFile& file, const Vocabulary& vocabulary,
-                                                                  std::span<const std::string_view> merges,
-                                                                  std::size_t first, std::size_t last) {
-    std::vector<Slot> slots;
-    slots.reserve(last - first);
-    std::array<Slot, kReadTogether> group;
+// The merges from the `first` on, as many as `out` has room for.
+Status ByteLevelBpe::read_merges(const GgufFile& file, const Vocabulary& vocabulary,
+                                 std::span<const std::string_view> merges, std::size_t first, std::span<Slot> out) {
     std::array<std::string_view, 3 * kReadTogether> texts;  // the left and right ones of a group, then joined ones
     std::array<TokenId, 3 * kReadTogether> tokens;
     std::array<std::string, kReadTogether> joined;     // those that could not be guessed
     std::array<std::size_t, kReadTogether> joined_of;  // and whose they are
     TokenId made = -1;                                 // by the merge before
-    for (std::size_t begin = first; begin < last; begin += kReadTogether) {
-        const std::size_t count = std::min(last - begin, kReadTogether);
+    for (std::size_t begin = 0; begin < out.size(); begin += kReadTogether) {
+        const std::size_t count = std::min(out.size() - begin, kReadTogether);
+        const std::span<Slot> group = out.subspan(begin, count);
         std::size_t looked_up = 0;
         for (std::size_t i = 0; i < count; ++i) {
-            const std::string_view merge = merges[begin + i];
+            const std::string_view merge = merges[first + begin + i];
             // The alphabet has no space, so the first one (a part is never empty) is between the parts.
             const std::size_t space = merge.find(' ', 1);
             if (space == std::string_view::npos || space + 1 == merge.size()) {
-                return Error{ErrorCode::InvalidModel, file.name() + ": element " + std::to_string(begin + i) +
+                return Error{ErrorCode::InvalidModel, file.name() + ": element " + std::to_string(first + begin + i) +
                                                           " of key '" + std::string(kMergesKey) +
                                                           "' is not two parts with a space between"};
             }
             const std::string_view left = texts[2 * i] = merge.substr(0, space);
             const std::string_view right = texts[2 * i + 1] = merge.substr(space + 1);
             const TokenId guess = guess_joined(vocabulary, made, left, right);
-            group[i] = {.left = -1, .right = -1, .rank = static_cast<Rank>(begin + i), .joined = guess};
+            group[i] = {.left = -1, .right = -1, .rank = static_cast<Rank>(first + begin + i), .joined = guess};
             if (guess >= 0) {
                 made = guess;
             } else {
@@ -145,15 +146,14 @@ Result<std::vector<ByteLevelBpe::Slot>> ByteLevelBpe::read_merges(const GgufFile
         vocabulary.find_all(std::span(texts).first(2 * count + looked_up), tokens);
         for (std::size_t i = 0; i < looked_up; ++i) group[joined_of[i]].joined = made = tokens[2 * count + i];
         for (std::size_t i = 0; i < count; ++i) {
-            Slot& slot = group[i];
-            slot.left = tokens[2 * i];
-            slot.right = tokens[2 * i + 1];
-            // A merge of or into something that is no token can never help to a token: shortened vocabularies have
-            // some.
-            if (slot.left >= 0 && slot.right >= 0 && slot.joined >= 0) slots.push_back(slot);
+            // A merge of or into something that is no token can never help to a token, and is left empty: shortened
+            // vocabularies have some.
+            if (tokens[2 * i] < 0 || tokens[2 * i + 1] < 0 || group[i].joined < 0) continue;
+            group[i].left = tokens[2 * i];
+            group[i].right = tokens[2 * i + 1];
         }
     }
-    return slots;
+    return {};
 }
 
 std::size_t ByteLevelBpe::first_slot(TokenId left, TokenId right) const {

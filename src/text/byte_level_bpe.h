@@ -32,9 +32,8 @@ private:
         TokenId joined = -1;
     };
     Status load_merges(const GgufFile& file, const Vocabulary& vocabulary);
-    static Result<std::vector<Slot>> read_merges(const GgufFile& file, const Vocabulary& vocabulary,
-                                                 std::span<const std::string_view> merges, std::size_t first,
-                                                 std::size_t last);
+    static Status read_merges(const GgufFile& file, const Vocabulary& vocabulary,
+                              std::span<const std::string_view> merges, std::size_t first, std::span<Slot> out);
     std::size_t first_slot(TokenId left, TokenId right) const;
     bool add_merge(const Slot& merge);  // false: the pairs are made to collide
     const Slot* find_merge(TokenId left, TokenId right) const;

@@ -169,8 +169,10 @@ int byte_of_character(std::uint32_t code_point) {
 
 std::optional<TokenIndex> TokenIndex::create(const std::vector<std::string_view>& texts) {
     TokenIndex index;
-    index.slots_.resize(std::bit_ceil(texts.size() * 3 / 2 + 1));
-    const std::size_t mask = index.slots_.size() - 1;
+    const std::size_t slots = std::bit_ceil(texts.size() * 3 / 2 + 1);
+    const std::size_t mask = slots - 1;
+    reserve_large(index.slots_, slots);
+    index.slots_.resize(slots);
     std::vector<std::uint64_t> hashes(texts.size());
     std::ranges::transform(texts, hashes.begin(), hash_of);
     for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -375,6 +377,9 @@ Status Vocabulary::load_ends(const GgufFile& file) {
 
 Status Vocabulary::load_bytes(const GgufFile& file, VocabularyFamily family) {
     bytes_begin_.reserve(texts_.size() + 1);
+    std::size_t text_bytes = 0;
+    for (const std::string_view text : texts_) text_bytes += text.size();
+    bytes_.reserve(text_bytes);  // no token spells more than its text
     for (std::size_t i = 0; i < texts_.size(); ++i) {
         bytes_begin_.push_back(static_cast<std::uint32_t>(bytes_.size()));
         switch (kinds_[i]) {
