@@ -19,8 +19,7 @@ namespace hearth {
 namespace {
 
 constexpr std::size_t kGroupTokens = 16;   // of a tile of activations
-constexpr std::size_t kFewFrom = 7;        // tokens whose rows are tiles; fewer are quicker with AVX-512
-constexpr std::size_t kTilesFrom = 17;     // tokens that pay for unpacking weights first
+constexpr std::size_t kTilesFrom = 17;     // tokens that come in tiles; the rows of fewer are tiles as they lie
 constexpr std::size_t kBatchTokens = 256;  // that share unpacked weights
 constexpr std::size_t kPanelsAtOnce = 2;   // that a group meets while it is in the first cache
 
@@ -74,12 +73,14 @@ struct Tokens {
     const std::byte* rows;
     std::size_t row_bytes;  // of one token, on average over a group
     std::size_t count;
+    bool arranged;  // in tiles; else one group of rows
 };
 
 // Blocks of 32 columns. Weights are taken as signed bytes.
 template <typename Type>
 struct Tiles32 {
     using Activations = Activations32;
+    static constexpr std::size_t kFrom = 7;  // tokens; fewer are quicker with AVX-512
     static constexpr std::size_t kBlockColumns = kBlock32;
     static constexpr std::size_t kChunkBlocks = 16;
     static constexpr std::size_t kLag = 2;  // blocks between a product and its use
@@ -159,10 +160,10 @@ struct Tiles32 {
 // are the activations' sums, which minimums are multiplied with.
 template <typename Type>
 struct Tiles256 {
-    using Activations = Activations256;
+    static constexpr std::size_t kFrom = 9;
     static constexpr std::size_t kBlockColumns = kBlock256;
     static constexpr std::size_t kChunkBlocks = 1;
-    static constexpr const TileShapes& kShapes = kTileShapes;
+    static constexpr const TileShapes& kShapes = kTileShapes256;
 
     static constexpr bool kOnePlane = Type::kLargest <= 3;  // and scales of at most 15
     // Where weights and scales are unsigned and small, the scale is what is split: the planes are q * (scale & 15) and
@@ -173,8 +174,8 @@ struct Tiles256 {
     struct Weights {
         Ints low[4][16];
         Ints high[4][16];
-        Ints low_minimums[16];  // against the sums' lower bytes
-        Ints high_minimums[16];
+        Ints low_minimums[8];  // against the sums' lower bytes
+        Ints high_minimums[8];
         Floats d;
         Floats dmin;
     };
@@ -224,8 +225,6 @@ struct Tiles256 {
             for (std::size_t j = 0; j < 8; ++j) {
                 out.low_minimums[j] = Type::minimum_pairs(block, j, 0);
                 out.high_minimums[j] = _mm512_slli_epi16(out.low_minimums[j], 8);
-                // What a tile of sums reads beyond them meets zeros.
-                out.low_minimums[8 + j] = out.high_minimums[8 + j] = zero_ints();
             }
             out.dmin = halves_to_floats(block + 32);
         }
@@ -238,23 +237,50 @@ struct Tiles256 {
         TileSums high_minimums;
     };
 
+    // A block of columns of up to sixteen tokens: where its parts of 64 columns and its sums lie, and how far it is
+    // from one token to the next.
+    struct Activations {
+        const std::int8_t* q;
+        std::size_t q_part;
+        std::size_t q_stride;
+        const std::int16_t* sums;
+        std::size_t sums_stride;
+        const float* scales;
+        std::size_t scale_stride;
+
+        float scale(std::size_t t) const {
+            float x;
+            __builtin_memcpy(&x, reinterpret_cast<const std::byte*>(scales) + t * scale_stride, sizeof x);
+            return x;
+        }
+    };
+    static Activations activations(const Tokens& tokens, std::size_t group, std::size_t block) {
+        const std::byte* rows = tokens.rows + group * kGroupTokens * tokens.row_bytes;
+        if (tokens.arranged) {
+            const Activations256& x = reinterpret_cast<const Activations256*>(rows)[block];
+            return {x.q[0][0], sizeof x.q[0], sizeof x.q[0][0], x.sums[0], sizeof x.sums[0], x.scales, sizeof(float)};
+        }
+        const ActivationBlock256& x = reinterpret_cast<const ActivationBlock256*>(rows)[block];
+        return {x.q, 64, tokens.row_bytes, x.sums, tokens.row_bytes, &x.scale, tokens.row_bytes};
+    }
+
     [[gnu::always_inline]] static void multiply_block(const Activations& x, const Weights& weights, Sums& sums) {
         _tile_zero(0);
         _tile_zero(1);
         for (std::size_t i = 0; i < 4; ++i) {
-            _tile_loadd(4, x.q[i], 64);
+            _tile_loadd(4, x.q + i * x.q_part, x.q_stride);
             _tile_loadd(6, weights.low[i], kVectorBytes);
-            if constexpr (kOnePlane) {
-                _tile_dpbssd(0, 4, 6);
-                continue;
-            }
-            _tile_loadd(7, weights.high[i], kVectorBytes);
             if constexpr (kSplitScale) {
                 _tile_dpbsud(0, 4, 6);
-                _tile_dpbsud(1, 4, 7);
             } else {
                 _tile_dpbssd(0, 4, 6);
-                _tile_dpbssd(1, 4, 7);
+            }
+            if constexpr (kOnePlane) continue;
+            _tile_loadd(6, weights.high[i], kVectorBytes);
+            if constexpr (kSplitScale) {
+                _tile_dpbsud(1, 4, 6);
+            } else {
+                _tile_dpbssd(1, 4, 6);
             }
         }
         _tile_stored(0, sums.low.at, kVectorBytes);
@@ -262,9 +288,9 @@ struct Tiles256 {
         if constexpr (Type::kMinimum) {
             _tile_zero(2);
             _tile_zero(3);
-            _tile_loadd(5, x.sums, sizeof x.sums[0]);
-            _tile_loadd(6, weights.low_minimums, kVectorBytes);
-            _tile_dpbuud(2, 5, 6);  // a sum's lower byte has no sign
+            _tile_loadd(5, x.sums, x.sums_stride);
+            _tile_loadd(7, weights.low_minimums, kVectorBytes);
+            _tile_dpbuud(2, 5, 7);  // a sum's lower byte has no sign
             _tile_loadd(7, weights.high_minimums, kVectorBytes);
             _tile_dpbsud(3, 5, 7);
             _tile_stored(2, sums.low_minimums.at, kVectorBytes);
@@ -279,10 +305,10 @@ struct Tiles256 {
         return ints_to_floats(_mm512_add_epi32(load_ints(low.at[t]), upper));
     }
 
-    [[gnu::always_inline]] static void finish_block(const Activations& x, const Weights& weights, const Sums& sums,
-                                                    bool begin, Outputs out) {
-        for (std::size_t t = 0; t < kGroupTokens; ++t) {
-            const Floats scale = set_floats(x.scales[t]);
+    [[gnu::always_inline]] static void finish_block(const Activations& x, std::size_t tokens, const Weights& weights,
+                                                    const Sums& sums, bool begin, Outputs out) {
+        for (std::size_t t = 0; t < tokens; ++t) {
+            const Floats scale = set_floats(x.scale(t));
             Floats sum = begin ? zero_floats() : load_floats(out[t]);
             const Floats products =
                 kOnePlane ? ints_to_floats(load_ints(sums.low.at[t])) : joined<kPlaneBits>(sums.low, sums.high, t);
@@ -299,17 +325,17 @@ struct Tiles256 {
     static void add_chunk(const Tokens& tokens, std::size_t block, std::size_t, const Weights* weights,
                           std::size_t panels, Outputs* outs) {
         Sums sums[2];
-        const auto activations = [&](std::size_t step) -> const Activations& {
-            const std::byte* group = tokens.rows + step / panels * kGroupTokens * tokens.row_bytes;
-            return reinterpret_cast<const Activations*>(group)[block];
-        };
         const std::size_t steps = (tokens.count + kGroupTokens - 1) / kGroupTokens * panels;
         for (std::size_t step = 0; step <= steps; ++step) {
-            if (step < steps) multiply_block(activations(step), weights[step % panels], sums[step % 2]);
+            if (step < steps) {
+                multiply_block(activations(tokens, step / panels, block), weights[step % panels], sums[step % 2]);
+            }
             if (step == 0) continue;
             const std::size_t last = step - 1;
-            finish_block(activations(last), weights[last % panels], sums[last % 2], block == 0,
-                         outs[last % panels] + last / panels * kGroupTokens);
+            const std::size_t token = last / panels * kGroupTokens;
+            const std::size_t count = tokens.count - token < kGroupTokens ? tokens.count - token : kGroupTokens;
+            finish_block(activations(tokens, last / panels, block), count, weights[last % panels], sums[last % 2],
+                         block == 0, outs[last % panels] + token);
         }
     }
 };
@@ -323,7 +349,8 @@ void multiply_panels(const PanelTask& task, std::size_t token, std::size_t panel
     const std::size_t count = task.tokens - token < kBatchTokens ? task.tokens - token : kBatchTokens;
     const Tokens tokens = {.rows = task.activations + token * task.activation_row_bytes,
                            .row_bytes = task.activation_row_bytes,
-                           .count = count};
+                           .count = count,
+                           .arranged = task.tokens >= kTilesFrom};
     const std::size_t blocks = task.columns / Gemm::kBlockColumns;
     for (std::size_t block = 0; block < blocks; block += Gemm::kChunkBlocks) {
         const std::size_t some = blocks - block < Gemm::kChunkBlocks ? blocks - block : Gemm::kChunkBlocks;
@@ -340,12 +367,11 @@ void multiply_panels(const PanelTask& task, std::size_t token, std::size_t panel
 
 template <typename Gemm, DType kType>
 void matmul_panels_amx(const PanelTask& task) {
-    if (task.tokens < kFewFrom) return matmul_panels_avx512(kType, task);
-    if (task.tokens < kTilesFrom) {
-        if constexpr (requires { Gemm::multiply_few_tokens(task); }) return Gemm::multiply_few_tokens(task);
-        return matmul_panels_avx512(kType, task);
+    if (task.tokens < Gemm::kFrom) return matmul_panels_avx512(kType, task);
+    if constexpr (requires { Gemm::multiply_few_tokens(task); }) {
+        if (task.tokens < kTilesFrom) return Gemm::multiply_few_tokens(task);
     }
-    configure_tiles(Gemm::kShapes);
+    configure_tiles(with_tokens(Gemm::kShapes, task.tokens));
     const std::size_t panels = (task.rows + x86::kPanelRows - 1) / x86::kPanelRows;
     for (std::size_t token = 0; token < task.tokens; token += kBatchTokens) {
         for (std::size_t panel = 0; panel < panels; panel += kPanelsAtOnce) {

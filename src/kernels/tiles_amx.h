@@ -21,9 +21,18 @@ struct TileShapes {
 };
 static_assert(sizeof(TileShapes) == 64);
 alignas(64) inline constexpr TileShapes kTileShapes;
+// The same for blocks of 256: number 5 are sums of activations, 16 a token, and 7 what they are multiplied with.
+alignas(64) inline constexpr TileShapes kTileShapes256 = {.row_bytes = {64, 64, 64, 64, 64, 32, 64, 64},
+                                                          .rows = {16, 16, 16, 16, 16, 16, 16, 8}};
 // The same for 32 columns.
 alignas(64) inline constexpr TileShapes kHalfTileShapes = {.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
                                                            .rows = {16, 16, 16, 16, 16, 16, 8, 8}};
+
+// For so many tokens at a time.
+inline TileShapes with_tokens(TileShapes shapes, std::size_t tokens) {
+    for (std::size_t i = 0; i < 6 && tokens < 16; ++i) shapes.rows[i] = static_cast<std::uint8_t>(tokens);
+    return shapes;
+}
 
 // The compiler is told that all of it is read: the intrinsic alone names its first bytes.
 [[gnu::always_inline]] inline void configure_tiles(const TileShapes& shapes) {

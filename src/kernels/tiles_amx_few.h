@@ -146,13 +146,10 @@ struct FewTokens32 {
 // At most sixteen.
 template <typename Type>
 void matmul_few_tokens32(const PanelTask& task) {
-    const std::uint8_t tokens = static_cast<std::uint8_t>(task.tokens);
-    const TileShapes shapes = {.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
-                               .rows = {tokens, tokens, tokens, tokens, tokens, tokens, 8, 8}};
-    configure_tiles(shapes);
-    if (tokens <= 8) {
+    configure_tiles(with_tokens(kHalfTileShapes, task.tokens));
+    if (task.tokens <= 8) {
         FewTokens32<Type, 8, 2>::run_all(task);
-    } else if (tokens <= 12) {
+    } else if (task.tokens <= 12) {
         FewTokens32<Type, 12, 1>::run_all(task);
     } else {
         FewTokens32<Type, 16, 1>::run_all(task);
