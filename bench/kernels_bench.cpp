@@ -168,7 +168,7 @@ void register_panels(const Kernels& kernels, DType type) {
             panel_matmul(state, kernels, type, tokens, size_bytes);
         })->Unit(benchmark::kMicrosecond);
     };
-    for (const std::size_t tokens : {1u, 2u, 4u, 6u, 8u}) add("/memory", tokens, kFromMemory);
+    for (const std::size_t tokens : {1u, 2u, 4u, 6u, 8u, 16u}) add("/memory", tokens, kFromMemory);
     add("/cache", 1, kFromSecondCache);
     for (const std::size_t tokens : {4u, 8u, 16u, 64u, 512u}) add("/cache", tokens, kFromSecondCache);
 }
