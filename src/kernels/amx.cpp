@@ -160,7 +160,7 @@ struct Tiles32 {
 // are the activations' sums, which minimums are multiplied with.
 template <typename Type>
 struct Tiles256 {
-    static constexpr std::size_t kFrom = 9;
+    static constexpr std::size_t kFrom = 13;
     static constexpr std::size_t kBlockColumns = kBlock256;
     static constexpr std::size_t kChunkBlocks = 1;
     static constexpr const TileShapes& kShapes = kTileShapes256;
