@@ -321,10 +321,8 @@ const Command kBenchCommand = {
     "Times prompts (pp), decoding (tg), both at a depth (@d) and several sequences decoding together (@b). The figures "
     "are medians with their standard deviation. roof is the share of the memory bandwidth, measured after each "
     "repetition, that reading the weights takes; step time is how long a step of a batch takes, one row being 1: "
-    "batches "
-    "take turns. Nothing is sampled. With --against the same tests, except batches, run in llama.cpp with as many "
-    "threads, each "
-    "repetition after ours.",
+    "batches take turns. Nothing is sampled. With --against the same tests, except batches, run in llama.cpp with as "
+    "many threads, each repetition after ours.",
     kPositionals,
     kOptions,
     kExamples,
