@@ -1,6 +1,7 @@
 // AArch64 with the dot product extension: matmul over packed weights with SDOT.
 #include "kernels/levels_arm.h"
-#include "kernels/panels_arm_sdot_gemm.h"
+#include "kernels/panels_arm_pack.h"
+#include "kernels/panels_arm_sdot.h"
 
 #if !defined(__ARM_FEATURE_DOTPROD)
 #error "this file needs the dot product extension; see room.cmake"
@@ -9,7 +10,9 @@
 namespace hearth {
 
 void install_dotprod_panels(Kernels& table) {
-    install_panel_matmul(table);
+    install_packs<Order::Quads>(table);
+    table.panel_layout = "aarch64-dotprod-8x4.1";
+    install_panel_matmul<Sdot>(table);
 }
 
 }  // namespace hearth

@@ -1,0 +1,300 @@
+// Matmul over packed weights without SMMLA. What sums products of int8, SDOT or SMULL, is a parameter `Dots`, which says
+//     kGroupTokens                     tokens of a prompt that meet unpacked weights together
+//     floats<kFraction>(unit, q)       per token the sums of a unit, less their fraction bits, as floats
+//     sums<kFirst, kLast>(unit, q)     per token the sums of columns 8 * kFirst to 8 * kLast of a unit
+//     minimum_sums<Panel>(block, sums) per token the sums of minimum times sum of activations
+// Few tokens meet weights that are unpacked in registers; for more, some columns of a panel are unpacked to int8 on the
+// stack. Activations are plain rows.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/panels_arm_types.h"
+
+namespace hearth {
+
+namespace {
+
+struct Ints8 {
+    int32x4_t low;  // rows 0 to 3
+    int32x4_t high;
+};
+template <std::size_t kTokens>
+struct TokenInts {
+    Ints8 at[kTokens];
+};
+template <std::size_t kTokens>
+struct TokenFloats {
+    Floats8 at[kTokens];
+};
+
+template <typename Panel>
+using ActivationOf = std::conditional_t<Panel::kColumns == kBlock32, ActivationBlock32, ActivationBlock256>;
+
+// SDOT and SMULL are signed: weights above 127 go down to their own size, and lose their fraction bits.
+template <typename Panel>
+inline constexpr int kFractionLeft = Panel::kUnsigned ? 0 : Panel::Unit::kFraction;
+
+template <int kFraction>
+[[gnu::always_inline]] inline float32x4_t to_floats(int32x4_t x) {
+    if constexpr (kFraction == 0) return vcvtq_f32_s32(x);
+    if constexpr (kFraction > 0) return vcvtq_n_f32_s32(x, kFraction);
+}
+template <int kFraction>
+[[gnu::always_inline]] inline Floats8 to_floats(Ints8 x) {
+    return {to_floats<kFraction>(x.low), to_floats<kFraction>(x.high)};
+}
+
+// Integer scales of a unit of a block of 256: of its first sixteen columns, rows 0-3 and 4-7, and of the others.
+struct UnitScales {
+    int32x4_t at[4];
+};
+
+template <typename Panel>
+struct PackedUnit {
+    const std::byte* at;
+
+    template <std::size_t kP>
+    [[gnu::always_inline]] RowPair row_pair() const {
+        RowPair w = Panel::Unit::template row_pair<kP>(at);
+        if constexpr (Panel::kUnsigned && Panel::Unit::kFraction > 0) {
+            for (int8x16_t& vector : w.at) {
+                vector = vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(vector), Panel::Unit::kFraction));
+            }
+        }
+        return w;
+    }
+};
+template <typename Panel>
+struct PackedBlock {
+    const std::byte* packed;
+
+    [[gnu::always_inline]] PackedUnit<Panel> unit(std::size_t u) const {
+        return {packed + Panel::kUnitsAt + u * Panel::Unit::kBytes};
+    }
+    [[gnu::always_inline]] UnitScales unit_scales(std::size_t u) const {
+        const SubScales scales = Panel::sub_scales(packed, u);
+        return {{vmovl_s16(vget_low_s16(scales.first)), vmovl_high_s16(scales.first),
+                 vmovl_s16(vget_low_s16(scales.second)), vmovl_high_s16(scales.second)}};
+    }
+    [[gnu::always_inline]] Floats8 scales() const { return Panel::scales(packed); }
+    [[gnu::always_inline]] Floats8 minimums() const { return Panel::minimums(packed); }
+};
+
+// The same, unpacked; vector 4 * s + p as in the packed unit.
+struct WideUnit {
+    int8x16_t q[16];
+
+    template <std::size_t kP>
+    [[gnu::always_inline]] RowPair row_pair() const {
+        return {{q[kP], q[4 + kP], q[8 + kP], q[12 + kP]}};
+    }
+};
+template <typename Panel>
+struct WideBlock {
+    static constexpr std::size_t kUnits = Panel::kColumns / kUnitColumns;
+    WideUnit units[kUnits];
+    UnitScales of_units[kUnits];  // of blocks of 256
+    Floats8 d;
+    Floats8 minimum;
+    const std::byte* packed;  // for its integer minimums
+
+    void widen(PackedBlock<Panel> block) {
+        packed = block.packed;
+        d = block.scales();
+        if constexpr (Panel::kMinimum) minimum = block.minimums();
+        for (std::size_t u = 0; u < kUnits; ++u) {
+            for_each_row_pair([&](auto pair) {
+                constexpr std::size_t kP = decltype(pair)::kIndex;
+                const RowPair w = block.unit(u).template row_pair<kP>();
+                for (std::size_t s = 0; s < 4; ++s) units[u].q[4 * s + kP] = w.at[s];
+            });
+            if constexpr (Panel::kColumns == kBlock256) of_units[u] = block.unit_scales(u);
+        }
+    }
+    [[gnu::always_inline]] const WideUnit& unit(std::size_t u) const { return units[u]; }
+    [[gnu::always_inline]] const UnitScales& unit_scales(std::size_t u) const { return of_units[u]; }
+    [[gnu::always_inline]] Floats8 scales() const { return d; }
+    [[gnu::always_inline]] Floats8 minimums() const { return minimum; }
+};
+
+[[gnu::always_inline]] inline void add_scaled(Floats8& acc, Floats8 sums, Floats8 d, float scale) {
+    acc.low = vfmaq_f32(acc.low, sums.low, vmulq_n_f32(d.low, scale));
+    acc.high = vfmaq_f32(acc.high, sums.high, vmulq_n_f32(d.high, scale));
+}
+
+[[gnu::always_inline]] inline void add_products(Ints8& total, Ints8 sums, const int32x4_t* scales) {
+    total.low = vmlaq_s32(total.low, sums.low, scales[0]);
+    total.high = vmlaq_s32(total.high, sums.high, scales[1]);
+}
+
+template <typename Dots, typename Panel, typename Block, std::size_t kTokens>
+[[gnu::always_inline]] inline void add_block32(const Block& w, const ActivationBlock32* const (&x)[kTokens],
+                                               TokenFloats<kTokens>& acc) {
+    const std::int8_t* q[kTokens];
+    for (std::size_t t = 0; t < kTokens; ++t) q[t] = x[t]->q;
+    const TokenFloats<kTokens> sums = Dots::template floats<kFractionLeft<Panel>>(w.unit(0), q);
+    const Floats8 d = w.scales();
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        add_scaled(acc.at[t], sums.at[t], d, x[t]->scale);
+        if constexpr (Panel::kMinimum) {
+            const float32x4_t sum = vdupq_n_f32(static_cast<float>(x[t]->sum));
+            add_scaled(acc.at[t], {sum, sum}, w.minimums(), x[t]->scale);
+        }
+    }
+}
+
+template <typename Dots, typename Panel, typename Block, std::size_t kTokens>
+[[gnu::always_inline]] inline void add_block256(const Block& w, const ActivationBlock256* const (&x)[kTokens],
+                                                TokenFloats<kTokens>& acc) {
+    TokenInts<kTokens> total = {};
+    for (std::size_t u = 0; u < 8; ++u) {
+        const std::int8_t* q[kTokens];
+        for (std::size_t t = 0; t < kTokens; ++t) q[t] = x[t]->q + u * kUnitColumns;
+        const UnitScales scales = w.unit_scales(u);
+        constexpr std::size_t kFirstLast = Panel::kSub16 ? 2 : 4;
+        const TokenInts<kTokens> first = Dots::template sums<0, kFirstLast>(w.unit(u), q);
+        for (std::size_t t = 0; t < kTokens; ++t) add_products(total.at[t], first.at[t], scales.at);
+        if constexpr (Panel::kSub16) {
+            const TokenInts<kTokens> second = Dots::template sums<2, 4>(w.unit(u), q);
+            for (std::size_t t = 0; t < kTokens; ++t) add_products(total.at[t], second.at[t], scales.at + 2);
+        }
+    }
+    const Floats8 d = w.scales();
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        add_scaled(acc.at[t], to_floats<kFractionLeft<Panel>>(total.at[t]), d, x[t]->scale);
+    }
+    if constexpr (Panel::kMinimum) {
+        const std::int16_t* sums[kTokens];
+        for (std::size_t t = 0; t < kTokens; ++t) sums[t] = x[t]->sums;
+        const TokenInts<kTokens> minimum_sums = Dots::template minimum_sums<Panel>(w.packed, sums);
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            add_scaled(acc.at[t], to_floats<0>(minimum_sums.at[t]), w.minimums(), -x[t]->scale);
+        }
+    }
+}
+
+template <typename Dots, typename Panel, typename Block, std::size_t kTokens>
+[[gnu::always_inline]] inline void add_block(const Block& w, const ActivationOf<Panel>* (&x)[kTokens],
+                                             TokenFloats<kTokens>& acc) {
+    if constexpr (Panel::kColumns == kBlock32) {
+        add_block32<Dots, Panel>(w, x, acc);
+    } else {
+        add_block256<Dots, Panel>(w, x, acc);
+    }
+    for (const ActivationOf<Panel>*& token : x) ++token;
+}
+
+inline void store_rows8(float* out, std::size_t rows, Floats8 values) {
+    if (rows >= kPanelRows) {
+        vst1q_f32(out, values.low);
+        vst1q_f32(out + 4, values.high);
+        return;
+    }
+    float buffer[kPanelRows];
+    vst1q_f32(buffer, values.low);
+    vst1q_f32(buffer + 4, values.high);
+    for (std::size_t i = 0; i < rows; ++i) out[i] = buffer[i];
+}
+
+template <typename Panel>
+[[gnu::always_inline]] inline const ActivationOf<Panel>* activations_of(const PanelTask& task, std::size_t token) {
+    return reinterpret_cast<const ActivationOf<Panel>*>(task.activations + token * task.activation_row_bytes);
+}
+
+template <typename Dots, typename Panel, std::size_t kTokens>
+void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
+    const ActivationOf<Panel>* x[kTokens];
+    for (std::size_t t = 0; t < kTokens; ++t) x[t] = activations_of<Panel>(task, token + t);
+    TokenFloats<kTokens> acc = {};
+    PackedBlock<Panel> block = {task.panels + row / kPanelRows * task.panel_bytes};
+    for (std::size_t b = 0; b < task.columns / Panel::kColumns; ++b, block.packed += Panel::kBlockBytes) {
+        add_block<Dots, Panel>(block, x, acc);
+    }
+    for (std::size_t t = 0; t < kTokens; ++t) {
+        store_rows8(task.out + (token + t) * task.out_stride + row, task.rows - row, acc.at[t]);
+    }
+}
+
+inline constexpr std::size_t kChunkColumns = 2048;
+inline constexpr std::size_t kGroups = 64;  // of tokens that share an unpacked chunk
+
+// One panel and the tokens [first, last). Tokens past the end repeat the last one: computed, never stored.
+template <typename Dots, typename Panel>
+void multiply_groups(const PanelTask& task, std::size_t row, std::size_t first, std::size_t last) {
+    constexpr std::size_t kChunkBlocks = kChunkColumns / Panel::kColumns;
+    WideBlock<Panel> wide[kChunkBlocks];
+    TokenFloats<Dots::kGroupTokens> sums[kGroups] = {};
+    const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+    const std::size_t blocks = task.columns / Panel::kColumns;
+    for (std::size_t begin = 0; begin < blocks; begin += kChunkBlocks) {
+        const std::size_t count = blocks - begin < kChunkBlocks ? blocks - begin : kChunkBlocks;
+        for (std::size_t b = 0; b < count; ++b) wide[b].widen({panel + (begin + b) * Panel::kBlockBytes});
+        for (std::size_t token = first; token < last; token += Dots::kGroupTokens) {
+            const ActivationOf<Panel>* x[Dots::kGroupTokens];
+            for (std::size_t t = 0; t < Dots::kGroupTokens; ++t) {
+                x[t] = activations_of<Panel>(task, token + t < last ? token + t : last - 1) + begin;
+            }
+            TokenFloats<Dots::kGroupTokens>& kept = sums[(token - first) / Dots::kGroupTokens];
+            TokenFloats<Dots::kGroupTokens> acc = kept;
+            for (std::size_t b = 0; b < count; ++b) add_block<Dots, Panel>(wide[b], x, acc);
+            kept = acc;
+        }
+    }
+    for (std::size_t token = first; token < last; ++token) {
+        const Floats8& values = sums[(token - first) / Dots::kGroupTokens].at[(token - first) % Dots::kGroupTokens];
+        store_rows8(task.out + token * task.out_stride + row, task.rows - row, values);
+    }
+}
+
+template <typename Dots, typename Panel>
+void many_tokens(const PanelTask& task) {
+    constexpr std::size_t kStep = kGroups * Dots::kGroupTokens;
+    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+        for (std::size_t first = 0; first < task.tokens; first += kStep) {
+            multiply_groups<Dots, Panel>(task, row, first, task.tokens - first < kStep ? task.tokens : first + kStep);
+        }
+    }
+}
+
+// Up to kMost tokens; the tiles of a panel one after another, while its bytes are in the first cache.
+template <typename Dots, typename Panel, std::size_t kMost>
+void few_tokens(const PanelTask& task, std::size_t row, std::size_t token) {
+    for (; token + kMost <= task.tokens; token += kMost) multiply_tile<Dots, Panel, kMost>(task, row, token);
+    if constexpr (kMost > 1) {
+        if (token < task.tokens) few_tokens<Dots, Panel, kMost - 1>(task, row, token);
+    }
+}
+
+template <typename Dots, typename Panel>
+void panel_matmul(const PanelTask& task) {
+    if (task.tokens > Dots::kFewTokens) return many_tokens<Dots, Panel>(task);
+    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+        few_tokens<Dots, Panel, Dots::kTileTokens>(task, row, 0);
+    }
+}
+
+template <typename Dots>
+void install_panel_matmul(Kernels& table) {
+    const auto set = [&table](DType type, void (*matmul)(const PanelTask&)) {
+        table.panels[static_cast<std::size_t>(type)].matmul = matmul;
+    };
+    set(DType::Q4_0, panel_matmul<Dots, PanelQ4_0>);
+    set(DType::Q4_1, panel_matmul<Dots, PanelQ4_1>);
+    set(DType::Q5_0, panel_matmul<Dots, PanelQ5_0>);
+    set(DType::Q5_1, panel_matmul<Dots, PanelQ5_1>);
+    set(DType::Q8_0, panel_matmul<Dots, PanelQ8_0>);
+    set(DType::IQ4_NL, panel_matmul<Dots, PanelIQ4_NL>);
+    set(DType::MXFP4, panel_matmul<Dots, PanelMXFP4>);
+    set(DType::Q2_K, panel_matmul<Dots, PanelQ2_K>);
+    set(DType::Q3_K, panel_matmul<Dots, PanelQ3_K>);
+    set(DType::Q4_K, panel_matmul<Dots, PanelQ4_K>);
+    set(DType::Q5_K, panel_matmul<Dots, PanelQ5_K>);
+    set(DType::Q6_K, panel_matmul<Dots, PanelQ6_K>);
+    set(DType::IQ4_XS, panel_matmul<Dots, PanelIQ4_XS>);
+    set(DType::TQ2_0, panel_matmul<Dots, PanelTQ2_0>);
+}
+
+}  // namespace
+
+}  // namespace hearth
