@@ -1,10 +1,12 @@
-// Matmul over packed weights without SMMLA. What sums products of int8, SDOT or SMULL, is a parameter `Dots`, which says
-//     kGroupTokens                     tokens of a prompt that meet unpacked weights together
-//     floats<kFraction>(unit, q)       per token the sums of a unit, less their fraction bits, as floats
-//     sums<kFirst, kLast>(unit, q)     per token the sums of columns 8 * kFirst to 8 * kLast of a unit
-//     minimum_sums<Panel>(block, sums) per token the sums of minimum times sum of activations
-// Few tokens meet weights that are unpacked in registers; for more, some columns of a panel are unpacked to int8 on the
-// stack. Activations are plain rows.
+// Matmul over packed weights without SMMLA. What sums products of int8, SDOT or SMULL, is a parameter `Dots`, which
+// says
+//     kTileTokens, kFewTokens          how many tokens meet weights that are unpacked in registers, at a time and at
+//     most kGroupTokens                     how many meet unpacked weights at a time Input<Panel, kTokens> columns,
+//     scales and sums of the activations of several tokens: Rows, or tiles floats<kFraction>(unit, x)       per token
+//     the sums of a unit, less their fraction bits, as floats sums<kFirst, kLast>(unit, x, u)  per token the sums of
+//     columns 8 * kFirst to 8 * kLast of a unit minimum_sums(block, x)           per token the sums of minimum times
+//     sum of activations
+// For more than few tokens some columns of some panels are unpacked to int8 on the stack.
 #pragma once
 
 #include <type_traits>
@@ -30,6 +32,38 @@ struct TokenFloats {
 
 template <typename Panel>
 using ActivationOf = std::conditional_t<Panel::kColumns == kBlock32, ActivationBlock32, ActivationBlock256>;
+
+// Activations as they lie, one row a token. Past the last token there is the last once more.
+template <typename PanelType, std::size_t kCount>
+struct Rows {
+    using Panel = PanelType;
+    static constexpr std::size_t kTokens = kCount;
+    const ActivationOf<Panel>* at[kTokens];
+
+    [[gnu::always_inline]] Rows(const PanelTask& task, std::size_t token, std::size_t block) {
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            const std::size_t own = token + t < task.tokens ? token + t : task.tokens - 1;
+            const std::byte* row = task.activations + own * task.activation_row_bytes;
+            at[t] = reinterpret_cast<const ActivationOf<Panel>*>(row) + block;
+        }
+    }
+    [[gnu::always_inline]] void next() {
+        for (const ActivationOf<Panel>*& token : at) ++token;
+    }
+    [[gnu::always_inline]] float scale(std::size_t t) const { return at[t]->scale; }
+    [[gnu::always_inline]] std::int32_t sum(std::size_t t) const { return at[t]->sum; }
+    // Columns of unit u.
+    [[gnu::always_inline]] const std::int8_t* q(std::size_t t, std::size_t u) const {
+        return at[t]->q + u * kUnitColumns;
+    }
+    // Of one token: sums of 32 columns, and of their first sixteen.
+    [[gnu::always_inline]] int16x8_t whole_sums() const {
+        return vpaddq_s16(vld1q_s16(at[0]->sums), vld1q_s16(at[0]->sums + 8));
+    }
+    [[gnu::always_inline]] int16x8_t even_sums() const {
+        return vuzp1q_s16(vld1q_s16(at[0]->sums), vld1q_s16(at[0]->sums + 8));
+    }
+};
 
 // SDOT and SMULL are signed: weights above 127 go down to their own size, and lose their fraction bits.
 template <typename Panel>
@@ -94,8 +128,8 @@ template <typename Panel>
 struct WideBlock {
     static constexpr std::size_t kUnits = Panel::kColumns / kUnitColumns;
     WideUnit units[kUnits];
-    UnitScales of_units[kUnits];  // of blocks of 256
     Floats8 d;
+    UnitScales of_units[kUnits];  // of blocks of 256
     Floats8 minimum;
     const std::byte* packed;  // for its integer minimums
 
@@ -128,61 +162,59 @@ struct WideBlock {
     total.high = vmlaq_s32(total.high, sums.high, scales[1]);
 }
 
-template <typename Dots, typename Panel, typename Block, std::size_t kTokens>
-[[gnu::always_inline]] inline void add_block32(const Block& w, const ActivationBlock32* const (&x)[kTokens],
-                                               TokenFloats<kTokens>& acc) {
-    const std::int8_t* q[kTokens];
-    for (std::size_t t = 0; t < kTokens; ++t) q[t] = x[t]->q;
-    const TokenFloats<kTokens> sums = Dots::template floats<kFractionLeft<Panel>>(w.unit(0), q);
+template <typename Dots, std::size_t kTokens, typename Panel, template <typename> typename Block, typename Input>
+[[gnu::always_inline]] inline void add_block32(const Block<Panel>& w, const Input& x, TokenFloats<kTokens>& acc) {
+    const TokenFloats<kTokens> sums = Dots::template floats<kFractionLeft<Panel>>(w.unit(0), x);
     const Floats8 d = w.scales();
     for (std::size_t t = 0; t < kTokens; ++t) {
-        add_scaled(acc.at[t], sums.at[t], d, x[t]->scale);
+        add_scaled(acc.at[t], sums.at[t], d, x.scale(t));
         if constexpr (Panel::kMinimum) {
-            const float32x4_t sum = vdupq_n_f32(static_cast<float>(x[t]->sum));
-            add_scaled(acc.at[t], {sum, sum}, w.minimums(), x[t]->scale);
+            const float32x4_t sum = vdupq_n_f32(static_cast<float>(x.sum(t)));
+            add_scaled(acc.at[t], {sum, sum}, w.minimums(), x.scale(t));
         }
     }
 }
 
-template <typename Dots, typename Panel, typename Block, std::size_t kTokens>
-[[gnu::always_inline]] inline void add_block256(const Block& w, const ActivationBlock256* const (&x)[kTokens],
-                                                TokenFloats<kTokens>& acc) {
+// Sums of scale times product over the units of a block of 256.
+template <typename Dots, std::size_t kTokens, typename Panel, template <typename> typename Block, typename Input>
+[[gnu::always_inline]] inline TokenInts<kTokens> block_sums(const Block<Panel>& w, const Input& x) {
     TokenInts<kTokens> total = {};
     for (std::size_t u = 0; u < 8; ++u) {
-        const std::int8_t* q[kTokens];
-        for (std::size_t t = 0; t < kTokens; ++t) q[t] = x[t]->q + u * kUnitColumns;
         const UnitScales scales = w.unit_scales(u);
         constexpr std::size_t kFirstLast = Panel::kSub16 ? 2 : 4;
-        const TokenInts<kTokens> first = Dots::template sums<0, kFirstLast>(w.unit(u), q);
+        const TokenInts<kTokens> first = Dots::template sums<0, kFirstLast>(w.unit(u), x, u);
         for (std::size_t t = 0; t < kTokens; ++t) add_products(total.at[t], first.at[t], scales.at);
         if constexpr (Panel::kSub16) {
-            const TokenInts<kTokens> second = Dots::template sums<2, 4>(w.unit(u), q);
+            const TokenInts<kTokens> second = Dots::template sums<2, 4>(w.unit(u), x, u);
             for (std::size_t t = 0; t < kTokens; ++t) add_products(total.at[t], second.at[t], scales.at + 2);
         }
     }
+    return total;
+}
+
+template <typename Dots, std::size_t kTokens, typename Panel, template <typename> typename Block, typename Input>
+[[gnu::always_inline]] inline void add_block256(const Block<Panel>& w, const Input& x, const TokenInts<kTokens>& total,
+                                                TokenFloats<kTokens>& acc) {
     const Floats8 d = w.scales();
     for (std::size_t t = 0; t < kTokens; ++t) {
-        add_scaled(acc.at[t], to_floats<kFractionLeft<Panel>>(total.at[t]), d, x[t]->scale);
+        add_scaled(acc.at[t], to_floats<kFractionLeft<Panel>>(total.at[t]), d, x.scale(t));
     }
     if constexpr (Panel::kMinimum) {
-        const std::int16_t* sums[kTokens];
-        for (std::size_t t = 0; t < kTokens; ++t) sums[t] = x[t]->sums;
-        const TokenInts<kTokens> minimum_sums = Dots::template minimum_sums<Panel>(w.packed, sums);
+        const TokenInts<kTokens> sums = Dots::template minimum_sums<Panel>(w.packed, x);
         for (std::size_t t = 0; t < kTokens; ++t) {
-            add_scaled(acc.at[t], to_floats<0>(minimum_sums.at[t]), w.minimums(), -x[t]->scale);
+            add_scaled(acc.at[t], to_floats<0>(sums.at[t]), w.minimums(), -x.scale(t));
         }
     }
 }
 
-template <typename Dots, typename Panel, typename Block, std::size_t kTokens>
-[[gnu::always_inline]] inline void add_block(const Block& w, const ActivationOf<Panel>* (&x)[kTokens],
-                                             TokenFloats<kTokens>& acc) {
+template <typename Dots, std::size_t kTokens, typename Panel, template <typename> typename Block, typename Input>
+[[gnu::always_inline]] inline void add_block(const Block<Panel>& w, Input& x, TokenFloats<kTokens>& acc) {
     if constexpr (Panel::kColumns == kBlock32) {
-        add_block32<Dots, Panel>(w, x, acc);
+        add_block32<Dots>(w, x, acc);
     } else {
-        add_block256<Dots, Panel>(w, x, acc);
+        add_block256<Dots>(w, x, block_sums<Dots, kTokens>(w, x), acc);
     }
-    for (const ActivationOf<Panel>*& token : x) ++token;
+    x.next();
 }
 
 inline void store_rows8(float* out, std::size_t rows, Floats8 values) {
@@ -197,72 +229,75 @@ inline void store_rows8(float* out, std::size_t rows, Floats8 values) {
     for (std::size_t i = 0; i < rows; ++i) out[i] = buffer[i];
 }
 
-template <typename Panel>
-[[gnu::always_inline]] inline const ActivationOf<Panel>* activations_of(const PanelTask& task, std::size_t token) {
-    return reinterpret_cast<const ActivationOf<Panel>*>(task.activations + token * task.activation_row_bytes);
-}
-
-template <typename Dots, typename Panel, std::size_t kTokens>
+template <typename Dots, typename Input>
 void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
-    const ActivationOf<Panel>* x[kTokens];
-    for (std::size_t t = 0; t < kTokens; ++t) x[t] = activations_of<Panel>(task, token + t);
-    TokenFloats<kTokens> acc = {};
+    using Panel = typename Input::Panel;
+    Input x(task, token, 0);
+    TokenFloats<Input::kTokens> acc = {};
     PackedBlock<Panel> block = {task.panels + row / kPanelRows * task.panel_bytes};
     for (std::size_t b = 0; b < task.columns / Panel::kColumns; ++b, block.packed += Panel::kBlockBytes) {
-        add_block<Dots, Panel>(block, x, acc);
+        add_block<Dots>(block, x, acc);
     }
-    for (std::size_t t = 0; t < kTokens; ++t) {
+    for (std::size_t t = 0; t < Input::kTokens; ++t) {
         store_rows8(task.out + (token + t) * task.out_stride + row, task.rows - row, acc.at[t]);
     }
 }
 
-inline constexpr std::size_t kChunkColumns = 2048;
-inline constexpr std::size_t kGroups = 64;  // of tokens that share an unpacked chunk
+// Up to kMost tokens at a time; the tiles of a panel one after another, while its bytes are in the first cache.
+template <typename Dots, typename Panel, std::size_t kMost>
+void few_tokens(const PanelTask& task, std::size_t row, std::size_t token) {
+    using Input = typename Dots::template Input<Panel, kMost>;
+    for (; token + kMost <= task.tokens; token += kMost) multiply_tile<Dots, Input>(task, row, token);
+    if constexpr (kMost > 1) {
+        if (token < task.tokens) few_tokens<Dots, Panel, kMost - 1>(task, row, token);
+    }
+}
 
-// One panel and the tokens [first, last). Tokens past the end repeat the last one: computed, never stored.
+// What the first cache holds beside the activations of some tokens: so many columns of so many panels, unpacked.
+inline constexpr std::size_t kChunkColumns = 512;
+inline constexpr std::size_t kChunkPanels = 4;
+inline constexpr std::size_t kGroups = 32;  // of tokens that share them
+
+// Some panels and the tokens [first, last). What is computed for tokens past the end is not stored.
 template <typename Dots, typename Panel>
 void multiply_groups(const PanelTask& task, std::size_t row, std::size_t first, std::size_t last) {
     constexpr std::size_t kChunkBlocks = kChunkColumns / Panel::kColumns;
-    WideBlock<Panel> wide[kChunkBlocks];
-    TokenFloats<Dots::kGroupTokens> sums[kGroups] = {};
-    const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
+    constexpr std::size_t kTokens = Dots::kGroupTokens;
+    const std::size_t panels_left = (task.rows - row + kPanelRows - 1) / kPanelRows;
+    const std::size_t panels = panels_left < kChunkPanels ? panels_left : kChunkPanels;
+    const std::byte* packed = task.panels + row / kPanelRows * task.panel_bytes;
     const std::size_t blocks = task.columns / Panel::kColumns;
+    WideBlock<Panel> wide[kChunkPanels][kChunkBlocks];
+    TokenFloats<kTokens> sums[kGroups][kChunkPanels] = {};
     for (std::size_t begin = 0; begin < blocks; begin += kChunkBlocks) {
         const std::size_t count = blocks - begin < kChunkBlocks ? blocks - begin : kChunkBlocks;
-        for (std::size_t b = 0; b < count; ++b) wide[b].widen({panel + (begin + b) * Panel::kBlockBytes});
-        for (std::size_t token = first; token < last; token += Dots::kGroupTokens) {
-            const ActivationOf<Panel>* x[Dots::kGroupTokens];
-            for (std::size_t t = 0; t < Dots::kGroupTokens; ++t) {
-                x[t] = activations_of<Panel>(task, token + t < last ? token + t : last - 1) + begin;
+        for (std::size_t p = 0; p < panels; ++p) {
+            const std::byte* chunk = packed + p * task.panel_bytes + begin * Panel::kBlockBytes;
+            for (std::size_t b = 0; b < count; ++b) wide[p][b].widen({chunk + b * Panel::kBlockBytes});
+        }
+        for (std::size_t token = first; token < last; token += kTokens) {
+            const typename Dots::template Input<Panel, kTokens> x(task, token, begin);
+            for (std::size_t p = 0; p < panels; ++p) {
+                Dots::add_blocks(wide[p], count, x, sums[(token - first) / kTokens][p]);
             }
-            TokenFloats<Dots::kGroupTokens>& kept = sums[(token - first) / Dots::kGroupTokens];
-            TokenFloats<Dots::kGroupTokens> acc = kept;
-            for (std::size_t b = 0; b < count; ++b) add_block<Dots, Panel>(wide[b], x, acc);
-            kept = acc;
         }
     }
     for (std::size_t token = first; token < last; ++token) {
-        const Floats8& values = sums[(token - first) / Dots::kGroupTokens].at[(token - first) % Dots::kGroupTokens];
-        store_rows8(task.out + token * task.out_stride + row, task.rows - row, values);
+        for (std::size_t p = 0; p < panels; ++p) {
+            const std::size_t at = row + p * kPanelRows;
+            const Floats8& values = sums[(token - first) / kTokens][p].at[(token - first) % kTokens];
+            store_rows8(task.out + token * task.out_stride + at, task.rows - at, values);
+        }
     }
 }
 
 template <typename Dots, typename Panel>
 void many_tokens(const PanelTask& task) {
     constexpr std::size_t kStep = kGroups * Dots::kGroupTokens;
-    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+    for (std::size_t row = 0; row < task.rows; row += kChunkPanels * kPanelRows) {
         for (std::size_t first = 0; first < task.tokens; first += kStep) {
             multiply_groups<Dots, Panel>(task, row, first, task.tokens - first < kStep ? task.tokens : first + kStep);
         }
-    }
-}
-
-// Up to kMost tokens; the tiles of a panel one after another, while its bytes are in the first cache.
-template <typename Dots, typename Panel, std::size_t kMost>
-void few_tokens(const PanelTask& task, std::size_t row, std::size_t token) {
-    for (; token + kMost <= task.tokens; token += kMost) multiply_tile<Dots, Panel, kMost>(task, row, token);
-    if constexpr (kMost > 1) {
-        if (token < task.tokens) few_tokens<Dots, Panel, kMost - 1>(task, row, token);
     }
 }
 
@@ -270,7 +305,11 @@ template <typename Dots, typename Panel>
 void panel_matmul(const PanelTask& task) {
     if (task.tokens > Dots::kFewTokens) return many_tokens<Dots, Panel>(task);
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
-        few_tokens<Dots, Panel, Dots::kTileTokens>(task, row, 0);
+        if (task.tokens == 1) {
+            multiply_tile<Dots, Rows<Panel, 1>>(task, row, 0);
+        } else {
+            few_tokens<Dots, Panel, Dots::kTileTokens>(task, row, 0);
+        }
     }
 }
 

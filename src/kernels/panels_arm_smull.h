@@ -12,9 +12,11 @@ struct Smull {
     static constexpr std::size_t kTileTokens = 2;
     static constexpr std::size_t kFewTokens = 8;
     static constexpr std::size_t kGroupTokens = 3;
+    template <typename Panel, std::size_t kTokens>
+    using Input = Rows<Panel, kTokens>;
 
-    // Products of columns 8 * kFirst to 8 * kLast of two rows, two sums a row. Two steps at a time: two products of int8
-    // fit in int16, even -128 * 127 twice.
+    // Products of columns 8 * kFirst to 8 * kLast of two rows, two sums a row. Two steps at a time: two products of
+    // int8 fit in int16, even -128 * 127 twice.
     template <std::size_t kFirst, std::size_t kLast>
     [[gnu::always_inline]] static int32x4_t quad(const RowPair& w, const std::int8_t* q) {
         int32x4_t rows[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
@@ -29,13 +31,14 @@ struct Smull {
         return vpaddq_s32(rows[0], rows[1]);
     }
 
-    template <std::size_t kFirst, std::size_t kLast, typename Unit, std::size_t kTokens>
-    [[gnu::always_inline]] static TokenInts<kTokens> sums(const Unit& unit, const std::int8_t* const (&q)[kTokens]) {
+    template <std::size_t kFirst, std::size_t kLast, typename Unit, typename Panel, std::size_t kTokens>
+    [[gnu::always_inline]] static TokenInts<kTokens> sums(const Unit& unit, const Rows<Panel, kTokens>& x,
+                                                          std::size_t u) {
         int32x4_t quads[kTokens][4];
         for_each_row_pair([&](auto pair) {
             constexpr std::size_t kP = decltype(pair)::kIndex;
             const RowPair w = unit.template row_pair<kP>();
-            for (std::size_t t = 0; t < kTokens; ++t) quads[t][kP] = quad<kFirst, kLast>(w, q[t]);
+            for (std::size_t t = 0; t < kTokens; ++t) quads[t][kP] = quad<kFirst, kLast>(w, x.q(t, u));
         });
         TokenInts<kTokens> out;
         for (std::size_t t = 0; t < kTokens; ++t) {
@@ -44,12 +47,20 @@ struct Smull {
         return out;
     }
 
-    template <int kFraction, typename Unit, std::size_t kTokens>
-    [[gnu::always_inline]] static TokenFloats<kTokens> floats(const Unit& unit, const std::int8_t* const (&q)[kTokens]) {
-        const TokenInts<kTokens> ints = sums<0, 4>(unit, q);
+    template <int kFraction, typename Unit, typename Panel, std::size_t kTokens>
+    [[gnu::always_inline]] static TokenFloats<kTokens> floats(const Unit& unit, const Rows<Panel, kTokens>& x) {
+        const TokenInts<kTokens> ints = sums<0, 4>(unit, x, 0);
         TokenFloats<kTokens> out;
         for (std::size_t t = 0; t < kTokens; ++t) out.at[t] = to_floats<kFraction>(ints.at[t]);
         return out;
+    }
+
+    template <typename Panel, std::size_t kTokens>
+    [[gnu::always_inline]] static void add_blocks(const WideBlock<Panel>* w, std::size_t blocks, Rows<Panel, kTokens> x,
+                                                  TokenFloats<kTokens>& sums) {
+        TokenFloats<kTokens> acc = sums;
+        for (std::size_t b = 0; b < blocks; ++b) add_block<Smull>(w[b], x, acc);
+        sums = acc;
     }
 
     // Sum of eight products of a byte of one row and an int16.
@@ -77,9 +88,9 @@ struct Smull {
     }
     template <typename Panel, std::size_t kTokens>
     [[gnu::always_inline]] static TokenInts<kTokens> minimum_sums(const std::byte* block,
-                                                                  const std::int16_t* const (&sums)[kTokens]) {
+                                                                  const Rows<Panel, kTokens>& x) {
         TokenInts<kTokens> out;
-        for (std::size_t t = 0; t < kTokens; ++t) out.at[t] = minimum_sums_of<Panel>(block, sums[t]);
+        for (std::size_t t = 0; t < kTokens; ++t) out.at[t] = minimum_sums_of<Panel>(block, x.at[t]->sums);
         return out;
     }
 };

@@ -13,6 +13,10 @@ void install_dotprod_panels(Kernels& table) {
     install_packs<Order::Quads>(table);
     table.panel_layout = "aarch64-dotprod-8x4.1";
     install_panel_matmul<Sdot>(table);
+    table.tile_tokens = kSdotTileTokens;
+    table.tiles_from = 2;
+    table.tile_q8x32 = tile_q8x32;
+    table.tile_q8x256 = tile_q8x256;
 }
 
 }  // namespace hearth
