@@ -33,6 +33,19 @@ struct TokenFloats {
 template <typename Panel>
 using ActivationOf = std::conditional_t<Panel::kColumns == kBlock32, ActivationBlock32, ActivationBlock256>;
 
+// Eight sums as 128 * high + low in bytes: all high ones, then all low ones.
+[[gnu::always_inline]] inline int8x16_t split_sums(int16x8_t sums) {
+    return vuzp1q_s8(vreinterpretq_s8_s16(vshrq_n_s16(sums, 7)),
+                     vreinterpretq_s8_s16(vandq_s16(sums, vdupq_n_s16(127))));
+}
+// Those of 32 columns out of sixteen sums of sixteen, and of their first halves.
+[[gnu::always_inline]] inline int8x16_t whole_sums(const std::int16_t* sums) {
+    return split_sums(vpaddq_s16(vld1q_s16(sums), vld1q_s16(sums + 8)));
+}
+[[gnu::always_inline]] inline int8x16_t even_sums(const std::int16_t* sums) {
+    return split_sums(vuzp1q_s16(vld1q_s16(sums), vld1q_s16(sums + 8)));
+}
+
 // Activations as they lie, one row a token. Past the last token there is the last once more.
 template <typename PanelType, std::size_t kCount>
 struct Rows {
@@ -56,13 +69,9 @@ struct Rows {
     [[gnu::always_inline]] const std::int8_t* q(std::size_t t, std::size_t u) const {
         return at[t]->q + u * kUnitColumns;
     }
-    // Of one token: sums of 32 columns, and of their first sixteen.
-    [[gnu::always_inline]] int16x8_t whole_sums() const {
-        return vpaddq_s16(vld1q_s16(at[0]->sums), vld1q_s16(at[0]->sums + 8));
-    }
-    [[gnu::always_inline]] int16x8_t even_sums() const {
-        return vuzp1q_s16(vld1q_s16(at[0]->sums), vld1q_s16(at[0]->sums + 8));
-    }
+    // Of one token.
+    [[gnu::always_inline]] int8x16_t whole_sums() const { return hearth::whole_sums(at[0]->sums); }
+    [[gnu::always_inline]] int8x16_t even_sums() const { return hearth::even_sums(at[0]->sums); }
 };
 
 // SDOT and SMULL are signed: weights above 127 go down to their own size, and lose their fraction bits.

@@ -29,13 +29,17 @@ struct Sdot {
     [[gnu::always_inline]] static void add_vector(int8x16_t w, const Tile<Panel, kTokens>& x, std::size_t u,
                                                   TokenInts<kTokens>& sums) {
         const int8x16_t columns = vld1q_s8(x.q(u) + 16 * (2 * kS + kP / 2));
-        const auto sum_of = [&sums](std::size_t t) -> int32x4_t& {
-            return kP % 2 == 0 ? sums.at[t].low : sums.at[t].high;
-        };
-        sum_of(0) = vdotq_laneq_s32(sum_of(0), w, columns, 0);
-        if constexpr (kTokens > 1) sum_of(1) = vdotq_laneq_s32(sum_of(1), w, columns, 1);
-        if constexpr (kTokens > 2) sum_of(2) = vdotq_laneq_s32(sum_of(2), w, columns, 2);
-        if constexpr (kTokens > 3) sum_of(3) = vdotq_laneq_s32(sum_of(3), w, columns, 3);
+        add_tokens(
+            w, columns,
+            [&sums](std::size_t t) -> int32x4_t& { return kP % 2 == 0 ? sums.at[t].low : sums.at[t].high; }, sums);
+    }
+    // The sums of a tile's tokens, each a lane of x.
+    template <typename SumOf, std::size_t kTokens>
+    [[gnu::always_inline]] static void add_tokens(int8x16_t w, int8x16_t x, const SumOf& sum_of, TokenInts<kTokens>&) {
+        sum_of(0) = vdotq_laneq_s32(sum_of(0), w, x, 0);
+        if constexpr (kTokens > 1) sum_of(1) = vdotq_laneq_s32(sum_of(1), w, x, 1);
+        if constexpr (kTokens > 2) sum_of(2) = vdotq_laneq_s32(sum_of(2), w, x, 2);
+        if constexpr (kTokens > 3) sum_of(3) = vdotq_laneq_s32(sum_of(3), w, x, 3);
     }
 
     template <std::size_t kFirst, std::size_t kLast, typename Unit, typename Input, std::size_t kTokens>
@@ -94,53 +98,37 @@ struct Sdot {
         }
     }
 
-    // Adds minimums of eight rows, times a sum of each token: one of eight of a token, or those of a tile.
-    template <int kJ>
-    [[gnu::always_inline]] static void add_minimums(int16x8_t minimums, int16x8_t sums, TokenInts<1>& out) {
-        out.at[0].low = vmlal_laneq_s16(out.at[0].low, vget_low_s16(minimums), sums, kJ);
-        out.at[0].high = vmlal_high_laneq_s16(out.at[0].high, minimums, sums, kJ);
+    // Adds minimums of four sub-blocks, times their sums' part: 0 and 1 the high ones, 2 and 3 the low ones.
+    template <std::size_t kPart>
+    [[gnu::always_inline]] static void add_minimums(int8x16_t low, int8x16_t high, int8x16_t sums, TokenInts<1>& out) {
+        out.at[0].low = vdotq_laneq_s32(out.at[0].low, low, sums, kPart);
+        out.at[0].high = vdotq_laneq_s32(out.at[0].high, high, sums, kPart);
     }
-    template <int kJ, std::size_t kTokens>
-    [[gnu::always_inline]] static void add_minimums(int16x8_t minimums, const std::int16_t (*sums)[4],
+    template <std::size_t kPart, std::size_t kTokens>
+    [[gnu::always_inline]] static void add_minimums(int8x16_t low, int8x16_t high, const std::int8_t (*sums)[16],
                                                     TokenInts<kTokens>& out) {
-        const int16x4_t x = vld1_s16(sums[kJ]);
-        const auto add_token = [&](Ints8& sum, auto lane) {
-            sum.low = vmlal_lane_s16(sum.low, vget_low_s16(minimums), x, decltype(lane)::kIndex);
-            sum.high = vmlal_high_lane_s16(sum.high, minimums, x, decltype(lane)::kIndex);
-        };
-        add_token(out.at[0], PairIndex<0>{});
-        if constexpr (kTokens > 1) add_token(out.at[1], PairIndex<1>{});
-        if constexpr (kTokens > 2) add_token(out.at[2], PairIndex<2>{});
-        if constexpr (kTokens > 3) add_token(out.at[3], PairIndex<3>{});
+        const int8x16_t part = vld1q_s8(sums[kPart]);
+        add_tokens(low, part, [&out](std::size_t t) -> int32x4_t& { return out.at[t].low; }, out);
+        add_tokens(high, part, [&out](std::size_t t) -> int32x4_t& { return out.at[t].high; }, out);
     }
-    template <typename Load, typename Sums, std::size_t kTokens>
-    [[gnu::always_inline]] static void add_eight_minimums(const Load& load, const Sums& sums, TokenInts<kTokens>& out) {
-        add_minimums<0>(load(0), sums, out);
-        add_minimums<1>(load(1), sums, out);
-        add_minimums<2>(load(2), sums, out);
-        add_minimums<3>(load(3), sums, out);
-        add_minimums<4>(load(4), sums, out);
-        add_minimums<5>(load(5), sums, out);
-        add_minimums<6>(load(6), sums, out);
-        add_minimums<7>(load(7), sums, out);
+    template <std::size_t kFirstPart, typename Panel, typename Input>
+    [[gnu::always_inline]] static void add_minimums(const std::byte* block, const Input& x,
+                                                    TokenInts<Input::kTokens>& out) {
+        MinimumVectors at[4];
+        for (std::size_t p = 0; p < 4; ++p) at[p] = Panel::minimum_vectors(block, p);
+        add_minimums<kFirstPart>(at[0].whole, at[1].whole, x.whole_sums(), out);
+        add_minimums<kFirstPart + 1>(at[2].whole, at[3].whole, x.whole_sums(), out);
+        if constexpr (Panel::kMinimums == Minimums::Per16) {
+            add_minimums<kFirstPart>(at[0].even, at[1].even, x.even_sums(), out);
+            add_minimums<kFirstPart + 1>(at[2].even, at[3].even, x.even_sums(), out);
+        }
     }
-    // Minimums of sixteen columns are two in a byte. Minimum times sum of the even ones and of the odd ones is odd
-    // minimum times sum of both, and what the even one is more times the sum of the even ones.
     template <typename Panel, typename Input>
     [[gnu::always_inline]] static TokenInts<Input::kTokens> minimum_sums(const std::byte* block, const Input& x) {
-        const auto* at = reinterpret_cast<const std::uint8_t*>(block + Panel::kMinimumsAt);
-        const auto load = [at](std::size_t j) { return vreinterpretq_s16_u16(vmovl_u8(vld1_u8(at + 8 * j))); };
         TokenInts<Input::kTokens> out = {};
-        if constexpr (Panel::kMinimums == Minimums::Per32) {
-            add_eight_minimums(load, x.whole_sums(), out);
-        } else {
-            const auto odd = [&](std::size_t j) { return vshrq_n_s16(load(j), 4); };
-            const auto even_less_odd = [&](std::size_t j) {
-                return vsubq_s16(vandq_s16(load(j), vdupq_n_s16(15)), odd(j));
-            };
-            add_eight_minimums(odd, x.whole_sums(), out);
-            add_eight_minimums(even_less_odd, x.even_sums(), out);
-        }
+        add_minimums<0, Panel>(block, x, out);
+        for (Ints8& high : out.at) high = {vshlq_n_s32(high.low, 7), vshlq_n_s32(high.high, 7)};
+        add_minimums<2, Panel>(block, x, out);
         return out;
     }
 };

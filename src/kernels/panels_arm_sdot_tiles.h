@@ -17,8 +17,8 @@ struct TileBlock32 {
 struct TileBlock256 {
     std::int8_t q[kBlock256 * kSdotTileTokens];
     float scale[kSdotTileTokens];
-    std::int16_t whole_sums[8][kSdotTileTokens];  // of 32 columns
-    std::int16_t even_sums[8][kSdotTileTokens];   // of their first sixteen
+    std::int8_t whole_sums[4][16];  // of 32 columns: four sub-blocks of each token, SplitSums::high of all and then low
+    std::int8_t even_sums[4][16];   // of their first sixteen
 };
 static_assert(sizeof(TileBlock32) == kSdotTileTokens * sizeof(ActivationBlock32));
 static_assert(sizeof(TileBlock256) == kSdotTileTokens * sizeof(ActivationBlock256));
@@ -36,8 +36,8 @@ struct Tile {
     [[gnu::always_inline]] void next() { ++at; }
     [[gnu::always_inline]] float scale(std::size_t t) const { return at->scale[t]; }
     [[gnu::always_inline]] std::int32_t sum(std::size_t t) const { return at->sum[t]; }
-    [[gnu::always_inline]] const std::int16_t (*whole_sums() const)[kSdotTileTokens] { return at->whole_sums; }
-    [[gnu::always_inline]] const std::int16_t (*even_sums() const)[kSdotTileTokens] { return at->even_sums; }
+    [[gnu::always_inline]] const std::int8_t (*whole_sums() const)[16] { return at->whole_sums; }
+    [[gnu::always_inline]] const std::int8_t (*even_sums() const)[16] { return at->even_sums; }
     // Columns of unit u.
     [[gnu::always_inline]] const std::int8_t* q(std::size_t u) const {
         return at->q + u * kUnitColumns * kSdotTileTokens;
@@ -46,6 +46,13 @@ struct Tile {
 
 inline void tile_columns(std::int8_t* out, std::size_t token, const std::int8_t* q, std::size_t columns) {
     for (std::size_t c = 0; c < columns; c += 4) __builtin_memcpy(out + kSdotTileTokens * c + 4 * token, q + c, 4);
+}
+
+// Four parts of four bytes each: see TileBlock256.
+inline void tile_sums(std::int8_t (&out)[4][16], std::size_t token, int8x16_t sums) {
+    std::int8_t bytes[16];
+    vst1q_s8(bytes, sums);
+    for (std::size_t part = 0; part < 4; ++part) __builtin_memcpy(out[part] + 4 * token, bytes + 4 * part, 4);
 }
 
 inline void tile_q8x32(const TileTask& task) {
@@ -71,10 +78,8 @@ inline void tile_q8x256(const TileTask& task) {
             const ActivationBlock256& x = t < task.tokens ? row[b] : kZero;
             tile_columns(out.q, t, x.q, kBlock256);
             out.scale[t] = x.scale;
-            for (std::size_t j = 0; j < 8; ++j) {
-                out.even_sums[j][t] = x.sums[2 * j];
-                out.whole_sums[j][t] = static_cast<std::int16_t>(x.sums[2 * j] + x.sums[2 * j + 1]);
-            }
+            tile_sums(out.whole_sums, t, whole_sums(x.sums));
+            tile_sums(out.even_sums, t, even_sums(x.sums));
         }
     }
 }
