@@ -1,5 +1,6 @@
 // Matmul over packed weights without SMMLA. What sums products of int8, SDOT or SMULL, is a parameter `Dots`, which
 // says
+//     Q4_0, Q4_K                       their panels
 //     kTileTokens, kFewTokens          how many tokens meet weights that are unpacked in registers, at a time and at
 //     most kGroupTokens                     how many meet unpacked weights at a time Input<Panel, kTokens> columns,
 //     scales and sums of the activations of several tokens: Rows, or tiles floats<kFraction>(unit, x)       per token
@@ -33,19 +34,6 @@ struct TokenFloats {
 template <typename Panel>
 using ActivationOf = std::conditional_t<Panel::kColumns == kBlock32, ActivationBlock32, ActivationBlock256>;
 
-// Eight sums as 128 * high + low in bytes: all high ones, then all low ones.
-[[gnu::always_inline]] inline int8x16_t split_sums(int16x8_t sums) {
-    return vuzp1q_s8(vreinterpretq_s8_s16(vshrq_n_s16(sums, 7)),
-                     vreinterpretq_s8_s16(vandq_s16(sums, vdupq_n_s16(127))));
-}
-// Those of 32 columns out of sixteen sums of sixteen, and of their first halves.
-[[gnu::always_inline]] inline int8x16_t whole_sums(const std::int16_t* sums) {
-    return split_sums(vpaddq_s16(vld1q_s16(sums), vld1q_s16(sums + 8)));
-}
-[[gnu::always_inline]] inline int8x16_t even_sums(const std::int16_t* sums) {
-    return split_sums(vuzp1q_s16(vld1q_s16(sums), vld1q_s16(sums + 8)));
-}
-
 // Activations as they lie, one row a token. Past the last token there is the last once more.
 template <typename PanelType, std::size_t kCount>
 struct Rows {
@@ -69,9 +57,16 @@ struct Rows {
     [[gnu::always_inline]] const std::int8_t* q(std::size_t t, std::size_t u) const {
         return at[t]->q + u * kUnitColumns;
     }
-    // Of one token.
-    [[gnu::always_inline]] int8x16_t whole_sums() const { return hearth::whole_sums(at[0]->sums); }
-    [[gnu::always_inline]] int8x16_t even_sums() const { return hearth::even_sums(at[0]->sums); }
+    // Of 32 columns, and of their first sixteen.
+    [[gnu::always_inline]] std::int32_t whole_sum(std::size_t t, std::size_t u) const {
+        return at[t]->sums[2 * u] + at[t]->sums[2 * u + 1];
+    }
+    [[gnu::always_inline]] int16x8_t whole_sums(std::size_t t) const {
+        return vpaddq_s16(vld1q_s16(at[t]->sums), vld1q_s16(at[t]->sums + 8));
+    }
+    [[gnu::always_inline]] int16x8_t even_sums(std::size_t t) const {
+        return vuzp1q_s16(vld1q_s16(at[t]->sums), vld1q_s16(at[t]->sums + 8));
+    }
 };
 
 // SDOT and SMULL are signed: weights above 127 go down to their own size, and lose their fraction bits.
@@ -184,7 +179,7 @@ template <typename Dots, std::size_t kTokens, typename Panel, template <typename
     }
 }
 
-// Sums of scale times product over the units of a block of 256.
+// Dots::block_sums() of Dots::sums<kFirst, kLast>(unit, x, u), the sums of columns 8 * kFirst to 8 * kLast of unit u.
 template <typename Dots, std::size_t kTokens, typename Panel, template <typename> typename Block, typename Input>
 [[gnu::always_inline]] inline TokenInts<kTokens> block_sums(const Block<Panel>& w, const Input& x) {
     TokenInts<kTokens> total = {};
@@ -221,7 +216,7 @@ template <typename Dots, std::size_t kTokens, typename Panel, template <typename
     if constexpr (Panel::kColumns == kBlock32) {
         add_block32<Dots>(w, x, acc);
     } else {
-        add_block256<Dots>(w, x, block_sums<Dots, kTokens>(w, x), acc);
+        add_block256<Dots>(w, x, Dots::block_sums(w, x), acc);
     }
     x.next();
 }
@@ -327,7 +322,7 @@ void install_panel_matmul(Kernels& table) {
     const auto set = [&table](DType type, void (*matmul)(const PanelTask&)) {
         table.panels[static_cast<std::size_t>(type)].matmul = matmul;
     };
-    set(DType::Q4_0, panel_matmul<Dots, PanelQ4_0>);
+    set(DType::Q4_0, panel_matmul<Dots, typename Dots::Q4_0>);
     set(DType::Q4_1, panel_matmul<Dots, PanelQ4_1>);
     set(DType::Q5_0, panel_matmul<Dots, PanelQ5_0>);
     set(DType::Q5_1, panel_matmul<Dots, PanelQ5_1>);
@@ -336,7 +331,7 @@ void install_panel_matmul(Kernels& table) {
     set(DType::MXFP4, panel_matmul<Dots, PanelMXFP4>);
     set(DType::Q2_K, panel_matmul<Dots, PanelQ2_K>);
     set(DType::Q3_K, panel_matmul<Dots, PanelQ3_K>);
-    set(DType::Q4_K, panel_matmul<Dots, PanelQ4_K>);
+    set(DType::Q4_K, panel_matmul<Dots, typename Dots::Q4_K>);
     set(DType::Q5_K, panel_matmul<Dots, PanelQ5_K>);
     set(DType::Q6_K, panel_matmul<Dots, PanelQ6_K>);
     set(DType::IQ4_XS, panel_matmul<Dots, PanelIQ4_XS>);

@@ -86,9 +86,9 @@ void install_pack(Kernels& table, DType type) {
     panels.pack = pack_panel<Panel, kOrder>;
 }
 
-template <Order kOrder>
+template <Order kOrder, typename Q4_0, typename Q4_K>
 void install_packs(Kernels& table) {
-    install_pack<PanelQ4_0, kOrder>(table, DType::Q4_0);
+    install_pack<Q4_0, kOrder>(table, DType::Q4_0);
     install_pack<PanelQ4_1, kOrder>(table, DType::Q4_1);
     install_pack<PanelQ5_0, kOrder>(table, DType::Q5_0);
     install_pack<PanelQ5_1, kOrder>(table, DType::Q5_1);
@@ -97,7 +97,7 @@ void install_packs(Kernels& table) {
     install_pack<PanelMXFP4, kOrder>(table, DType::MXFP4);
     install_pack<PanelQ2_K, kOrder>(table, DType::Q2_K);
     install_pack<PanelQ3_K, kOrder>(table, DType::Q3_K);
-    install_pack<PanelQ4_K, kOrder>(table, DType::Q4_K);
+    install_pack<Q4_K, kOrder>(table, DType::Q4_K);
     install_pack<PanelQ5_K, kOrder>(table, DType::Q5_K);
     install_pack<PanelQ6_K, kOrder>(table, DType::Q6_K);
     install_pack<PanelIQ4_XS, kOrder>(table, DType::IQ4_XS);

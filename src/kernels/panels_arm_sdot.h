@@ -3,6 +3,8 @@
 // lanes are sixteen columns of one token, or four columns of a tile of four.
 #pragma once
 
+#include <bit>
+
 #include "kernels/panels_arm_blocks.h"
 #include "kernels/panels_arm_sdot_tiles.h"
 #include "kernels/panels_arm_sdot_wide.h"
@@ -12,6 +14,8 @@ namespace hearth {
 namespace {
 
 struct Sdot {
+    using Q4_0 = PanelQuadQ4_0;
+    using Q4_K = PanelQuadQ4_K;
     static constexpr std::size_t kTileTokens = kSdotTileTokens;
     static constexpr std::size_t kFewTokens = 8;
     static constexpr std::size_t kGroupTokens = kSdotTileTokens;
@@ -60,8 +64,52 @@ struct Sdot {
 
     template <std::size_t kFirst, std::size_t kLast, typename Unit, typename Input>
     [[gnu::always_inline]] static TokenInts<Input::kTokens> sums(const Unit& unit, const Input& x, std::size_t u) {
-        TokenInts<Input::kTokens> out = {};
+        TokenInts<Input::kTokens> out;
+        for (Ints8& sum : out.at) sum = {zero(), zero()};
         add<kFirst, kLast>(unit, x, u, out);
+        return out;
+    }
+
+    // Of a unit of UnitQuadNibbles `low` gets the sums of c, `high` those of the bytes as they are.
+    template <typename Input>
+    [[gnu::always_inline]] static void add_nibbles(const std::byte* unit, const Input& x, std::size_t u,
+                                                   TokenInts<Input::kTokens>& sums) {
+        for_each_row_pair([&](auto pair) {
+            constexpr std::size_t kS = decltype(pair)::kIndex;
+            const uint8x16_t first = load_plane(unit, 2 * kS);
+            const uint8x16_t second = load_plane(unit, 2 * kS + 1);
+            add_vector<kS, 0>(vreinterpretq_s8_u8(vandq_u8(first, vdupq_n_u8(15))), x, u, sums);
+            add_vector<kS, 1>(vreinterpretq_s8_u8(first), x, u, sums);
+            add_vector<kS, 2>(vreinterpretq_s8_u8(vandq_u8(second, vdupq_n_u8(15))), x, u, sums);
+            add_vector<kS, 3>(vreinterpretq_s8_u8(second), x, u, sums);
+        });
+    }
+
+    template <typename Block, typename Input>
+    [[gnu::always_inline]] static TokenInts<Input::kTokens> block_sums(const Block& w, const Input& x) {
+        return hearth::block_sums<Sdot, Input::kTokens>(w, x);
+    }
+    // Q4_K: what is eight too little in high codes is added to the sums in advance. They are sixteenfold till the end.
+    template <typename Input>
+    [[gnu::always_inline]] static TokenInts<Input::kTokens> block_sums(const PackedBlock<Q4_K>& w, const Input& x) {
+        TokenInts<Input::kTokens> total = {};
+        for (std::size_t u = 0; u < 8; ++u) {
+            TokenInts<Input::kTokens> sums;
+            for (std::size_t t = 0; t < Input::kTokens; ++t) {
+                sums.at[t] = {zero(), vdupq_n_s32(x.whole_sum(t, u) * 128)};
+            }
+            add_nibbles(w.unit(u).at, x, u, sums);
+            const UnitScales scales = w.unit_scales(u);
+            for (Ints8& sum : sums.at) sum.high = vsubq_s32(sum.high, sum.low);
+            for (std::size_t t = 0; t < Input::kTokens; ++t) add_products(total.at[t], sums.at[t], scales.at);
+        }
+        for (Ints8& sum : total.at) sum.high = vshrq_n_s32(sum.high, 4);
+        return total;
+    }
+    // For a compiler that would copy a register of zeros, which is a vector operation.
+    [[gnu::always_inline]] static int32x4_t zero() {
+        int32x4_t out;
+        __asm__ volatile("movi %0.4s, #0" : "=w"(out));
         return out;
     }
 
@@ -77,6 +125,24 @@ struct Sdot {
         for (std::size_t t = 0; t < Input::kTokens; ++t) {
             out.at[t].low = vsubq_f32(vreinterpretq_f32_s32(ints.at[t].low), start);
             out.at[t].high = vsubq_f32(vreinterpretq_f32_s32(ints.at[t].high), start);
+        }
+        return out;
+    }
+
+    // Q4_0: with c eight too large, the sums of low codes start eight times the sum of the activations below.
+    template <int kFraction, typename Input>
+    [[gnu::always_inline]] static TokenFloats<Input::kTokens> floats(const PackedUnit<Q4_0>& unit, const Input& x) {
+        TokenInts<Input::kTokens> sums;
+        for (std::size_t t = 0; t < Input::kTokens; ++t) {
+            const int32x4_t low = vdupq_n_s32(std::bit_cast<std::int32_t>(kStart<0>) - 8 * x.sum(t));
+            sums.at[t] = {low, vaddq_s32(low, vreinterpretq_s32_f32(vdupq_n_f32(kStart<kFraction>)))};
+        }
+        add_nibbles(unit.at, x, 0, sums);
+        TokenFloats<Input::kTokens> out;
+        for (std::size_t t = 0; t < Input::kTokens; ++t) {
+            const int32x4_t high = vsubq_s32(sums.at[t].high, sums.at[t].low);
+            out.at[t].low = vsubq_f32(vreinterpretq_f32_s32(sums.at[t].low), vdupq_n_f32(kStart<0>));
+            out.at[t].high = vsubq_f32(vreinterpretq_f32_s32(high), vdupq_n_f32(kStart<kFraction>));
         }
         return out;
     }
@@ -98,37 +164,39 @@ struct Sdot {
         }
     }
 
-    // Adds minimums of four sub-blocks, times their sums' part: 0 and 1 the high ones, 2 and 3 the low ones.
+    // Adds minimums of eight sub-blocks, times a part of their sums: 0 the high bytes, 1 the low ones.
     template <std::size_t kPart>
-    [[gnu::always_inline]] static void add_minimums(int8x16_t low, int8x16_t high, int8x16_t sums, TokenInts<1>& out) {
-        out.at[0].low = vdotq_laneq_s32(out.at[0].low, low, sums, kPart);
-        out.at[0].high = vdotq_laneq_s32(out.at[0].high, high, sums, kPart);
+    [[gnu::always_inline]] static void add_minimums(const int8x16_t (&minimums)[4], int8x16_t sums, Ints8& out) {
+        out.low = vdotq_laneq_s32(out.low, minimums[0], sums, 2 * kPart);
+        out.high = vdotq_laneq_s32(out.high, minimums[1], sums, 2 * kPart);
+        out.low = vdotq_laneq_s32(out.low, minimums[2], sums, 2 * kPart + 1);
+        out.high = vdotq_laneq_s32(out.high, minimums[3], sums, 2 * kPart + 1);
     }
-    template <std::size_t kPart, std::size_t kTokens>
-    [[gnu::always_inline]] static void add_minimums(int8x16_t low, int8x16_t high, const std::int8_t (*sums)[16],
-                                                    TokenInts<kTokens>& out) {
-        const int8x16_t part = vld1q_s8(sums[kPart]);
-        add_tokens(low, part, [&out](std::size_t t) -> int32x4_t& { return out.at[t].low; }, out);
-        add_tokens(high, part, [&out](std::size_t t) -> int32x4_t& { return out.at[t].high; }, out);
-    }
-    template <std::size_t kFirstPart, typename Panel, typename Input>
-    [[gnu::always_inline]] static void add_minimums(const std::byte* block, const Input& x,
-                                                    TokenInts<Input::kTokens>& out) {
-        MinimumVectors at[4];
-        for (std::size_t p = 0; p < 4; ++p) at[p] = Panel::minimum_vectors(block, p);
-        add_minimums<kFirstPart>(at[0].whole, at[1].whole, x.whole_sums(), out);
-        add_minimums<kFirstPart + 1>(at[2].whole, at[3].whole, x.whole_sums(), out);
-        if constexpr (Panel::kMinimums == Minimums::Per16) {
-            add_minimums<kFirstPart>(at[0].even, at[1].even, x.even_sums(), out);
-            add_minimums<kFirstPart + 1>(at[2].even, at[3].even, x.even_sums(), out);
-        }
+    // Sums as 128 * high + low in bytes: all high ones, then all low ones.
+    [[gnu::always_inline]] static int8x16_t split(int16x8_t sums) {
+        return vuzp1q_s8(vreinterpretq_s8_s16(vshrq_n_s16(sums, 7)),
+                         vreinterpretq_s8_s16(vandq_s16(sums, vdupq_n_s16(127))));
     }
     template <typename Panel, typename Input>
     [[gnu::always_inline]] static TokenInts<Input::kTokens> minimum_sums(const std::byte* block, const Input& x) {
+        int8x16_t whole[4];
+        int8x16_t even[4];
+        for (std::size_t p = 0; p < 4; ++p) {
+            const MinimumVectors minimums = Panel::minimum_vectors(block, p);
+            whole[p] = minimums.whole;
+            even[p] = minimums.even;
+        }
         TokenInts<Input::kTokens> out = {};
-        add_minimums<0, Panel>(block, x, out);
-        for (Ints8& high : out.at) high = {vshlq_n_s32(high.low, 7), vshlq_n_s32(high.high, 7)};
-        add_minimums<2, Panel>(block, x, out);
+        for (std::size_t t = 0; t < Input::kTokens; ++t) {
+            const int8x16_t whole_sums = split(x.whole_sums(t));
+            const int8x16_t even_sums = split(x.even_sums(t));
+            Ints8& sum = out.at[t];
+            add_minimums<0>(whole, whole_sums, sum);
+            if constexpr (Panel::kMinimums == Minimums::Per16) add_minimums<0>(even, even_sums, sum);
+            sum = {vshlq_n_s32(sum.low, 7), vshlq_n_s32(sum.high, 7)};
+            add_minimums<1>(whole, whole_sums, sum);
+            if constexpr (Panel::kMinimums == Minimums::Per16) add_minimums<1>(even, even_sums, sum);
+        }
         return out;
     }
 };

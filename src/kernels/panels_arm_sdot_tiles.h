@@ -17,8 +17,8 @@ struct TileBlock32 {
 struct TileBlock256 {
     std::int8_t q[kBlock256 * kSdotTileTokens];
     float scale[kSdotTileTokens];
-    std::int8_t whole_sums[4][16];  // of 32 columns: four sub-blocks of each token, SplitSums::high of all and then low
-    std::int8_t even_sums[4][16];   // of their first sixteen
+    std::int16_t whole_sums[kSdotTileTokens][8];  // of 32 columns
+    std::int16_t even_sums[kSdotTileTokens][8];   // of their first sixteen
 };
 static_assert(sizeof(TileBlock32) == kSdotTileTokens * sizeof(ActivationBlock32));
 static_assert(sizeof(TileBlock256) == kSdotTileTokens * sizeof(ActivationBlock256));
@@ -36,8 +36,9 @@ struct Tile {
     [[gnu::always_inline]] void next() { ++at; }
     [[gnu::always_inline]] float scale(std::size_t t) const { return at->scale[t]; }
     [[gnu::always_inline]] std::int32_t sum(std::size_t t) const { return at->sum[t]; }
-    [[gnu::always_inline]] const std::int8_t (*whole_sums() const)[16] { return at->whole_sums; }
-    [[gnu::always_inline]] const std::int8_t (*even_sums() const)[16] { return at->even_sums; }
+    [[gnu::always_inline]] std::int32_t whole_sum(std::size_t t, std::size_t u) const { return at->whole_sums[t][u]; }
+    [[gnu::always_inline]] int16x8_t whole_sums(std::size_t t) const { return vld1q_s16(at->whole_sums[t]); }
+    [[gnu::always_inline]] int16x8_t even_sums(std::size_t t) const { return vld1q_s16(at->even_sums[t]); }
     // Columns of unit u.
     [[gnu::always_inline]] const std::int8_t* q(std::size_t u) const {
         return at->q + u * kUnitColumns * kSdotTileTokens;
@@ -46,13 +47,6 @@ struct Tile {
 
 inline void tile_columns(std::int8_t* out, std::size_t token, const std::int8_t* q, std::size_t columns) {
     for (std::size_t c = 0; c < columns; c += 4) __builtin_memcpy(out + kSdotTileTokens * c + 4 * token, q + c, 4);
-}
-
-// Four parts of four bytes each: see TileBlock256.
-inline void tile_sums(std::int8_t (&out)[4][16], std::size_t token, int8x16_t sums) {
-    std::int8_t bytes[16];
-    vst1q_s8(bytes, sums);
-    for (std::size_t part = 0; part < 4; ++part) __builtin_memcpy(out[part] + 4 * token, bytes + 4 * part, 4);
 }
 
 inline void tile_q8x32(const TileTask& task) {
@@ -78,8 +72,8 @@ inline void tile_q8x256(const TileTask& task) {
             const ActivationBlock256& x = t < task.tokens ? row[b] : kZero;
             tile_columns(out.q, t, x.q, kBlock256);
             out.scale[t] = x.scale;
-            tile_sums(out.whole_sums, t, whole_sums(x.sums));
-            tile_sums(out.even_sums, t, even_sums(x.sums));
+            vst1q_s16(out.whole_sums[t], vpaddq_s16(vld1q_s16(x.sums), vld1q_s16(x.sums + 8)));
+            vst1q_s16(out.even_sums[t], vuzp1q_s16(vld1q_s16(x.sums), vld1q_s16(x.sums + 8)));
         }
     }
 }

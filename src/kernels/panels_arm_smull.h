@@ -9,6 +9,8 @@ namespace hearth {
 namespace {
 
 struct Smull {
+    using Q4_0 = PanelQ4_0;
+    using Q4_K = PanelQ4_K;
     static constexpr std::size_t kTileTokens = 2;
     static constexpr std::size_t kFewTokens = 8;
     static constexpr std::size_t kGroupTokens = 3;
@@ -55,6 +57,11 @@ struct Smull {
         return out;
     }
 
+    template <typename Block, typename Panel, std::size_t kTokens>
+    [[gnu::always_inline]] static TokenInts<kTokens> block_sums(const Block& w, const Rows<Panel, kTokens>& x) {
+        return hearth::block_sums<Smull, kTokens>(w, x);
+    }
+
     template <typename Panel, std::size_t kTokens>
     [[gnu::always_inline]] static void add_blocks(const WideBlock<Panel>* w, std::size_t blocks, Rows<Panel, kTokens> x,
                                                   TokenFloats<kTokens>& sums) {
@@ -68,17 +75,13 @@ struct Smull {
         return vmlal_high_s16(vmull_s16(vget_low_s16(minimums), vget_low_s16(sums)), minimums, sums);
     }
     template <typename Panel>
-    [[gnu::always_inline]] static Ints8 minimum_sums_of(const std::byte* block, const std::int16_t* sums) {
-        const int16x8_t first = vld1q_s16(sums);
-        const int16x8_t second = vld1q_s16(sums + 8);
-        const int16x8_t whole = vpaddq_s16(first, second);
+    [[gnu::always_inline]] static Ints8 minimum_sums_of(const std::byte* block, int16x8_t whole, int16x8_t even) {
         int32x4_t pairs[4];
         for (std::size_t p = 0; p < 4; ++p) {
             const MinimumVectors minimums = Panel::minimum_vectors(block, p);
             int32x4_t a = minimum_products(vmovl_s8(vget_low_s8(minimums.whole)), whole);
             int32x4_t b = minimum_products(vmovl_high_s8(minimums.whole), whole);
             if constexpr (Panel::kMinimums == Minimums::Per16) {
-                const int16x8_t even = vuzp1q_s16(first, second);
                 a = vaddq_s32(a, minimum_products(vmovl_s8(vget_low_s8(minimums.even)), even));
                 b = vaddq_s32(b, minimum_products(vmovl_high_s8(minimums.even), even));
             }
@@ -90,7 +93,9 @@ struct Smull {
     [[gnu::always_inline]] static TokenInts<kTokens> minimum_sums(const std::byte* block,
                                                                   const Rows<Panel, kTokens>& x) {
         TokenInts<kTokens> out;
-        for (std::size_t t = 0; t < kTokens; ++t) out.at[t] = minimum_sums_of<Panel>(block, x.at[t]->sums);
+        for (std::size_t t = 0; t < kTokens; ++t) {
+            out.at[t] = minimum_sums_of<Panel>(block, x.whole_sums(t), x.even_sums(t));
+        }
         return out;
     }
 };

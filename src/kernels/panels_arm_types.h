@@ -81,6 +81,10 @@ struct PanelQ4_0 : Panel32<BlockQ4_0, UnitSignedNibbles, 8, false> {
 struct PanelMixedQ4_0 : Panel32<BlockQ4_0, UnitMixedNibbles, 8, false> {
     static Words32 codes(const Block& b, std::size_t) { return nibble_words(b.q); }
 };
+// With the dot product extension.
+struct PanelQuadQ4_0 : Panel32<BlockQ4_0, UnitQuadNibbles<true>, 0, false> {
+    static Words32 codes(const Block& b, std::size_t) { return nibble_words(b.q); }
+};
 struct PanelQ4_1 : Panel32<BlockQ4_1, UnitUnsignedNibbles, 0, true> {
     static Words32 codes(const Block& b, std::size_t) { return nibble_words(b.q); }
 };
@@ -229,11 +233,14 @@ struct PanelScalesK : Panel256<GgufBlock, UnitType, 0, 8, false, Minimums::Per32
         }
     }
 };
-struct PanelQ4_K : PanelScalesK<BlockQ4_K, UnitUnsignedNibbles> {
-    static Words32 codes(const Block& b, std::size_t unit) {
+template <typename UnitType>
+struct PanelNibblesK : PanelScalesK<BlockQ4_K, UnitType> {
+    static Words32 codes(const BlockQ4_K& b, std::size_t unit) {
         return field_words(b.q + unit / 2 * 32, unit % 2 * 4, 15);
     }
 };
+struct PanelQ4_K : PanelNibblesK<UnitUnsignedNibbles> {};
+struct PanelQuadQ4_K : PanelNibblesK<UnitQuadNibbles<false>> {};  // with the dot product extension
 struct PanelQ5_K : PanelScalesK<BlockQ5_K, UnitFiveBits> {
     static Words32 codes(const Block& b, std::size_t unit) {
         return join(field_words(b.q + unit / 2 * 32, unit % 2 * 4, 15), field_words(b.high, unit, 1), 4);

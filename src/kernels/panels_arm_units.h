@@ -152,6 +152,37 @@ struct UnitUnsignedNibbles : UnitNibbles {
                                vshrq_n_u8(second, 4));
     }
 };
+// For SDOT, in the order of Quads: a byte of vector g holds the code of a column of rows 0 to 3 below that of rows 4 to
+// 7, which is less eight and in two's complement. So it is 16 (h - 8) + c, and meets activations as it is: less what c
+// alone makes of them (and they are the same for both), that is sixteen times the sum of h - 8.
+template <bool kLessEight>  // of the weights themselves
+struct UnitQuadNibbles {
+    static constexpr std::size_t kBytes = 128;
+    static constexpr int kFraction = kLessEight ? 4 : 0;
+    static void pack(const Words32& codes, std::size_t row, std::byte* unit) {
+        const std::size_t p = row / 2;
+        for (std::size_t s = 0; s < 4; ++s) {
+            const std::size_t vector = 2 * s + p / 2;
+            if (p % 2 == 0) {
+                store_word(unit, vector, row, codes.word[s]);
+            } else {
+                merge_word(unit, vector, row, (codes.word[s] ^ every_byte(8)) << 4);
+            }
+        }
+    }
+    template <std::size_t kP>
+    [[gnu::always_inline]] static uint8x16_t weights(uint8x16_t bytes) {
+        if constexpr (kLessEight && kP % 2 == 0) return veorq_u8(vshlq_n_u8(bytes, 4), vdupq_n_u8(0x80));
+        if constexpr (kLessEight && kP % 2 == 1) return vandq_u8(bytes, vdupq_n_u8(0xf0));
+        if constexpr (!kLessEight && kP % 2 == 0) return vandq_u8(bytes, vdupq_n_u8(15));
+        if constexpr (!kLessEight && kP % 2 == 1) return veorq_u8(vshrq_n_u8(bytes, 4), vdupq_n_u8(8));
+    }
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        return signed_row_pair(weights<kP>(load_plane(unit, kP / 2)), weights<kP>(load_plane(unit, 2 + kP / 2)),
+                               weights<kP>(load_plane(unit, 4 + kP / 2)), weights<kP>(load_plane(unit, 6 + kP / 2)));
+    }
+};
 alignas(16) inline constexpr std::int8_t kPanelIQ4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                                 1,    13,   25,  38,  53,  69,  89,  113};
 alignas(16) inline constexpr std::int8_t kPanelMXFP4Values[16] = {0, 1,  2,  3,  4,  6,  8,  12,

@@ -10,7 +10,7 @@
 namespace hearth {
 
 void install_dotprod_panels(Kernels& table) {
-    install_packs<Order::Quads>(table);
+    install_packs<Order::Quads, PanelQuadQ4_0, PanelQuadQ4_K>(table);
     table.panel_layout = "aarch64-dotprod-8x4.1";
     install_panel_matmul<Sdot>(table);
     table.tile_tokens = kSdotTileTokens;

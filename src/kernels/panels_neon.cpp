@@ -6,7 +6,7 @@
 namespace hearth {
 
 void install_neon_panels(Kernels& table) {
-    install_packs<Order::Pairs>(table);
+    install_packs<Order::Pairs, PanelQ4_0, PanelQ4_K>(table);
     table.panel_layout = "aarch64-8x8.2";
     install_panel_matmul<Smull>(table);
 }
