@@ -308,6 +308,9 @@ void many_tokens(const PanelTask& task) {
 template <typename Dots, typename Panel>
 void panel_matmul(const PanelTask& task) {
     if (task.tokens > Dots::kFewTokens) return many_tokens<Dots, Panel>(task);
+    if constexpr (requires { Dots::one_token(task, Panel{}); }) {
+        if (task.tokens == 1) return Dots::one_token(task, Panel{});
+    }
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         if (task.tokens == 1) {
             multiply_tile<Dots, Rows<Panel, 1>>(task, row, 0);

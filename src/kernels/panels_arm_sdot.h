@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "kernels/panels_arm_blocks.h"
+#include "kernels/panels_arm_sdot_one.h"
 #include "kernels/panels_arm_sdot_tiles.h"
 #include "kernels/panels_arm_sdot_wide.h"
 
@@ -21,6 +22,22 @@ struct Sdot {
     static constexpr std::size_t kGroupTokens = kSdotTileTokens;
     template <typename Panel, std::size_t kTokens>
     using Input = Tile<Panel, kTokens>;
+
+    static void one_token(const PanelTask& task, Q4_0) {
+        for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
+            PackedBlock<Q4_0> block = {task.panels + row / kPanelRows * task.panel_bytes};
+            Rows<Q4_0, 1> x(task, 0, 0);
+            TokenFloats<1> acc = {};
+            const std::size_t pairs = task.columns / kBlock32 / 2;
+            if (pairs > 0) add_pairs_of_blocks(block.packed, pairs, x.at[0], acc.at[0]);
+            if (task.columns / kBlock32 % 2 == 1) {
+                block.packed += 2 * pairs * Q4_0::kBlockBytes;
+                x.at[0] += 2 * pairs;
+                add_block<Sdot>(block, x, acc);
+            }
+            store_rows8(task.out + row, task.rows - row, acc.at[0]);
+        }
+    }
 
     // Vector 4 * kS + kP of a unit: columns 4g to 4g + 3, g = 2 * kS + kP / 2, of rows 4 * (kP % 2) and on.
     template <std::size_t kS, std::size_t kP, typename Panel>
