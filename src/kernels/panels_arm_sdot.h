@@ -106,6 +106,9 @@ struct Sdot {
     [[gnu::always_inline]] static TokenInts<Input::kTokens> block_sums(const Block& w, const Input& x) {
         return hearth::block_sums<Sdot, Input::kTokens>(w, x);
     }
+    [[gnu::always_inline]] static TokenInts<1> block_sums(const PackedBlock<Q4_K>& w, const Rows<Q4_K, 1>& x) {
+        return {{block_sums_of_one(w.packed, x.at[0])}};
+    }
     // Q4_K: what is eight too little in high codes is added to the sums in advance. They are sixteenfold till the end.
     template <typename Input>
     [[gnu::always_inline]] static TokenInts<Input::kTokens> block_sums(const PackedBlock<Q4_K>& w, const Input& x) {
