@@ -239,8 +239,11 @@ void multiply_tile(const PanelTask& task, std::size_t row, std::size_t token) {
     Input x(task, token, 0);
     TokenFloats<Input::kTokens> acc = {};
     PackedBlock<Panel> block = {task.panels + row / kPanelRows * task.panel_bytes};
-    for (std::size_t b = 0; b < task.columns / Panel::kColumns; ++b, block.packed += Panel::kBlockBytes) {
-        add_block<Dots>(block, x, acc);
+    const std::size_t blocks = task.columns / Panel::kColumns;
+    if constexpr (requires { Dots::add_blocks(block, blocks, x, acc); }) {
+        Dots::add_blocks(block, blocks, x, acc);
+    } else {
+        for (std::size_t b = 0; b < blocks; ++b, block.packed += Panel::kBlockBytes) add_block<Dots>(block, x, acc);
     }
     for (std::size_t t = 0; t < Input::kTokens; ++t) {
         store_rows8(task.out + (token + t) * task.out_stride + row, task.rows - row, acc.at[t]);
@@ -308,9 +311,6 @@ void many_tokens(const PanelTask& task) {
 template <typename Dots, typename Panel>
 void panel_matmul(const PanelTask& task) {
     if (task.tokens > Dots::kFewTokens) return many_tokens<Dots, Panel>(task);
-    if constexpr (requires { Dots::one_token(task, Panel{}); }) {
-        if (task.tokens == 1) return Dots::one_token(task, Panel{});
-    }
     for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         if (task.tokens == 1) {
             multiply_tile<Dots, Rows<Panel, 1>>(task, row, 0);

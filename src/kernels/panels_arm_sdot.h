@@ -23,22 +23,6 @@ struct Sdot {
     template <typename Panel, std::size_t kTokens>
     using Input = Tile<Panel, kTokens>;
 
-    static void one_token(const PanelTask& task, Q4_0) {
-        for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
-            PackedBlock<Q4_0> block = {task.panels + row / kPanelRows * task.panel_bytes};
-            Rows<Q4_0, 1> x(task, 0, 0);
-            TokenFloats<1> acc = {};
-            const std::size_t pairs = task.columns / kBlock32 / 2;
-            if (pairs > 0) add_pairs_of_blocks(block.packed, pairs, x.at[0], acc.at[0]);
-            if (task.columns / kBlock32 % 2 == 1) {
-                block.packed += 2 * pairs * Q4_0::kBlockBytes;
-                x.at[0] += 2 * pairs;
-                add_block<Sdot>(block, x, acc);
-            }
-            store_rows8(task.out + row, task.rows - row, acc.at[0]);
-        }
-    }
-
     // Vector 4 * kS + kP of a unit: columns 4g to 4g + 3, g = 2 * kS + kP / 2, of rows 4 * (kP % 2) and on.
     template <std::size_t kS, std::size_t kP, typename Panel>
     [[gnu::always_inline]] static void add_vector(int8x16_t w, const Rows<Panel, 1>& x, std::size_t u,
@@ -165,6 +149,23 @@ struct Sdot {
             out.at[t].high = vsubq_f32(vreinterpretq_f32_s32(high), vdupq_n_f32(kStart<kFraction>));
         }
         return out;
+    }
+
+    // Whole panels that have assembly of their own.
+    [[gnu::always_inline]] static void add_blocks(PackedBlock<Q4_0> w, std::size_t blocks, Rows<Q4_0, 1> x,
+                                                  TokenFloats<1>& acc) {
+        if (blocks > 1) add_pairs_of_blocks(w.packed, blocks / 2, x.at[0], acc.at[0]);
+        if (blocks % 2 == 1) {
+            w.packed += (blocks - 1) * Q4_0::kBlockBytes;
+            x.at[0] += blocks - 1;
+            add_block<Sdot>(w, x, acc);
+        }
+    }
+    template <std::size_t kTokens>
+        requires(kTokens > 1)
+    [[gnu::always_inline]] static void add_blocks(PackedBlock<Q4_0> w, std::size_t blocks,
+                                                  const Tile<Q4_0, kTokens>& x, TokenFloats<kTokens>& acc) {
+        add_blocks_of_tile(w.packed, blocks, x.at, acc);
     }
 
     template <typename Panel>
