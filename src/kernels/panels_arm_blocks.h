@@ -7,7 +7,7 @@
 //     the sums of a unit, less their fraction bits, as floats sums<kFirst, kLast>(unit, x, u)  per token the sums of
 //     columns 8 * kFirst to 8 * kLast of a unit minimum_sums(block, x)           per token the sums of minimum times
 //     sum of activations
-// For more than few tokens some columns of some panels are unpacked to int8 on the stack.
+// For more than few tokens some columns of a panel are unpacked to int8 on the stack.
 #pragma once
 
 #include <type_traits>
@@ -260,48 +260,36 @@ void few_tokens(const PanelTask& task, std::size_t row, std::size_t token) {
     }
 }
 
-// What the first cache holds beside the activations of some tokens: so many columns of so many panels, unpacked.
-inline constexpr std::size_t kChunkColumns = 512;
-inline constexpr std::size_t kChunkPanels = 4;
-inline constexpr std::size_t kGroups = 32;  // of tokens that share them
+inline constexpr std::size_t kChunkColumns = 2048;
+inline constexpr std::size_t kGroups = 64;  // of tokens that share an unpacked chunk
 
-// Some panels and the tokens [first, last). What is computed for tokens past the end is not stored.
+// One panel and the tokens [first, last). What is computed for tokens past the end is not stored.
 template <typename Dots, typename Panel>
 void multiply_groups(const PanelTask& task, std::size_t row, std::size_t first, std::size_t last) {
     constexpr std::size_t kChunkBlocks = kChunkColumns / Panel::kColumns;
     constexpr std::size_t kTokens = Dots::kGroupTokens;
-    const std::size_t panels_left = (task.rows - row + kPanelRows - 1) / kPanelRows;
-    const std::size_t panels = panels_left < kChunkPanels ? panels_left : kChunkPanels;
-    const std::byte* packed = task.panels + row / kPanelRows * task.panel_bytes;
+    const std::byte* panel = task.panels + row / kPanelRows * task.panel_bytes;
     const std::size_t blocks = task.columns / Panel::kColumns;
-    WideBlock<Panel> wide[kChunkPanels][kChunkBlocks];
-    TokenFloats<kTokens> sums[kGroups][kChunkPanels] = {};
+    WideBlock<Panel> wide[kChunkBlocks];
+    TokenFloats<kTokens> sums[kGroups] = {};
     for (std::size_t begin = 0; begin < blocks; begin += kChunkBlocks) {
         const std::size_t count = blocks - begin < kChunkBlocks ? blocks - begin : kChunkBlocks;
-        for (std::size_t p = 0; p < panels; ++p) {
-            const std::byte* chunk = packed + p * task.panel_bytes + begin * Panel::kBlockBytes;
-            for (std::size_t b = 0; b < count; ++b) wide[p][b].widen({chunk + b * Panel::kBlockBytes});
-        }
+        for (std::size_t b = 0; b < count; ++b) wide[b].widen({panel + (begin + b) * Panel::kBlockBytes});
         for (std::size_t token = first; token < last; token += kTokens) {
             const typename Dots::template Input<Panel, kTokens> x(task, token, begin);
-            for (std::size_t p = 0; p < panels; ++p) {
-                Dots::add_blocks(wide[p], count, x, sums[(token - first) / kTokens][p]);
-            }
+            Dots::add_blocks(wide, count, x, sums[(token - first) / kTokens]);
         }
     }
     for (std::size_t token = first; token < last; ++token) {
-        for (std::size_t p = 0; p < panels; ++p) {
-            const std::size_t at = row + p * kPanelRows;
-            const Floats8& values = sums[(token - first) / kTokens][p].at[(token - first) % kTokens];
-            store_rows8(task.out + token * task.out_stride + at, task.rows - at, values);
-        }
+        const Floats8& values = sums[(token - first) / kTokens].at[(token - first) % kTokens];
+        store_rows8(task.out + token * task.out_stride + row, task.rows - row, values);
     }
 }
 
 template <typename Dots, typename Panel>
 void many_tokens(const PanelTask& task) {
     constexpr std::size_t kStep = kGroups * Dots::kGroupTokens;
-    for (std::size_t row = 0; row < task.rows; row += kChunkPanels * kPanelRows) {
+    for (std::size_t row = 0; row < task.rows; row += kPanelRows) {
         for (std::size_t first = 0; first < task.tokens; first += kStep) {
             multiply_groups<Dots, Panel>(task, row, first, task.tokens - first < kStep ? task.tokens : first + kStep);
         }

@@ -35,8 +35,8 @@ struct Sdot {
                                                   TokenInts<kTokens>& sums) {
         const int8x16_t columns = vld1q_s8(x.q(u) + 16 * (2 * kS + kP / 2));
         add_tokens(
-            w, columns,
-            [&sums](std::size_t t) -> int32x4_t& { return kP % 2 == 0 ? sums.at[t].low : sums.at[t].high; }, sums);
+            w, columns, [&sums](std::size_t t) -> int32x4_t& { return kP % 2 == 0 ? sums.at[t].low : sums.at[t].high; },
+            sums);
     }
     // The sums of a tile's tokens, each a lane of x.
     template <typename SumOf, std::size_t kTokens>
@@ -162,9 +162,9 @@ struct Sdot {
         }
     }
     template <std::size_t kTokens>
-        requires(kTokens > 1)
-    [[gnu::always_inline]] static void add_blocks(PackedBlock<Q4_0> w, std::size_t blocks,
-                                                  const Tile<Q4_0, kTokens>& x, TokenFloats<kTokens>& acc) {
+    requires(kTokens > 1)
+        [[gnu::always_inline]] static void add_blocks(PackedBlock<Q4_0> w, std::size_t blocks,
+                                                      const Tile<Q4_0, kTokens>& x, TokenFloats<kTokens>& acc) {
         add_blocks_of_tile(w.packed, blocks, x.at, acc);
     }
 
