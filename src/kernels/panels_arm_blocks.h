@@ -119,6 +119,11 @@ struct PackedBlock {
     [[gnu::always_inline]] Floats8 minimums() const { return Panel::minimums(packed); }
 };
 
+// Whose unpacked blocks have scales of units that are floats: four sums of scale times product, of 4 * 32 * 15 * 127 *
+// 63 at most, are exact in a float.
+template <typename Panel>
+inline constexpr bool kExactInFloats = std::is_same_v<Panel, PanelQuadQ4_K>;
+
 // The same, unpacked; vector 4 * s + p as in the packed unit.
 struct WideUnit {
     int8x16_t q[16];
@@ -148,6 +153,9 @@ struct WideBlock {
                 for (std::size_t s = 0; s < 4; ++s) units[u].q[4 * s + kP] = w.at[s];
             });
             if constexpr (Panel::kColumns == kBlock256) of_units[u] = block.unit_scales(u);
+            if constexpr (kExactInFloats<Panel>) {
+                for (int32x4_t& scales : of_units[u].at) scales = vreinterpretq_s32_f32(vcvtq_f32_s32(scales));
+            }
         }
     }
     [[gnu::always_inline]] const WideUnit& unit(std::size_t u) const { return units[u]; }

@@ -177,7 +177,8 @@ struct Sdot {
             TokenFloats<kGroupTokens> acc = sums;
             for (std::size_t b = 0; b < blocks; ++b, x.next()) {
                 if constexpr (Panel::kColumns == kBlock32) add_block32<Sdot>(w[b], x, acc);
-                if constexpr (Panel::kColumns == kBlock256) {
+                if constexpr (std::is_same_v<Panel, Q4_K>) add_block_q4_k(w[b], *x.at, acc);
+                if constexpr (Panel::kColumns == kBlock256 && !std::is_same_v<Panel, Q4_K>) {
                     add_block256<Sdot>(w[b], x, block_sums256(w[b], x.at->q), acc);
                 }
             }
@@ -185,39 +186,52 @@ struct Sdot {
         }
     }
 
-    // Adds minimums of eight sub-blocks, times a part of their sums: 0 the high bytes, 1 the low ones.
+    // Adds minimums of four sub-blocks, times a part of their sums: 0 and 1 the high bytes, 2 and 3 the low ones.
     template <std::size_t kPart>
-    [[gnu::always_inline]] static void add_minimums(const int8x16_t (&minimums)[4], int8x16_t sums, Ints8& out) {
-        out.low = vdotq_laneq_s32(out.low, minimums[0], sums, 2 * kPart);
-        out.high = vdotq_laneq_s32(out.high, minimums[1], sums, 2 * kPart);
-        out.low = vdotq_laneq_s32(out.low, minimums[2], sums, 2 * kPart + 1);
-        out.high = vdotq_laneq_s32(out.high, minimums[3], sums, 2 * kPart + 1);
+    [[gnu::always_inline]] static void add_minimums(int8x16_t low, int8x16_t high, int8x16_t sums, TokenInts<1>& out) {
+        out.at[0].low = vdotq_laneq_s32(out.at[0].low, low, sums, kPart);
+        out.at[0].high = vdotq_laneq_s32(out.at[0].high, high, sums, kPart);
     }
-    // Sums as 128 * high + low in bytes: all high ones, then all low ones.
-    [[gnu::always_inline]] static int8x16_t split(int16x8_t sums) {
-        return vuzp1q_s8(vreinterpretq_s8_s16(vshrq_n_s16(sums, 7)),
-                         vreinterpretq_s8_s16(vandq_s16(sums, vdupq_n_s16(127))));
+    template <std::size_t kPart, std::size_t kTokens>
+    [[gnu::always_inline]] static void add_minimums(int8x16_t low, int8x16_t high, const SplitSums& sums,
+                                                    TokenInts<kTokens>& out) {
+        const int8x16_t part = vld1q_s8(sums.part[kPart]);
+        add_tokens(
+            low, part, [&out](std::size_t t) -> int32x4_t& { return out.at[t].low; }, out);
+        add_tokens(
+            high, part, [&out](std::size_t t) -> int32x4_t& { return out.at[t].high; }, out);
     }
-    template <typename Panel, typename Input>
-    [[gnu::always_inline]] static TokenInts<Input::kTokens> minimum_sums(const std::byte* block, const Input& x) {
-        int8x16_t whole[4];
-        int8x16_t even[4];
-        for (std::size_t p = 0; p < 4; ++p) {
-            const MinimumVectors minimums = Panel::minimum_vectors(block, p);
-            whole[p] = minimums.whole;
-            even[p] = minimums.even;
+    // kFirst: 0 or 2.
+    template <std::size_t kFirst, typename Panel, typename Sums, std::size_t kTokens>
+    [[gnu::always_inline]] static void add_minimums(const std::byte* block, const Sums& whole, const Sums& even,
+                                                    TokenInts<kTokens>& out) {
+        MinimumVectors at[4];
+        for (std::size_t p = 0; p < 4; ++p) at[p] = Panel::minimum_vectors(block, p);
+        add_minimums<kFirst>(at[0].whole, at[1].whole, whole, out);
+        add_minimums<kFirst + 1>(at[2].whole, at[3].whole, whole, out);
+        if constexpr (Panel::kMinimums == Minimums::Per16) {
+            add_minimums<kFirst>(at[0].even, at[1].even, even, out);
+            add_minimums<kFirst + 1>(at[2].even, at[3].even, even, out);
         }
-        TokenInts<Input::kTokens> out = {};
-        for (std::size_t t = 0; t < Input::kTokens; ++t) {
-            const int8x16_t whole_sums = split(x.whole_sums(t));
-            const int8x16_t even_sums = split(x.even_sums(t));
-            Ints8& sum = out.at[t];
-            add_minimums<0>(whole, whole_sums, sum);
-            if constexpr (Panel::kMinimums == Minimums::Per16) add_minimums<0>(even, even_sums, sum);
-            sum = {vshlq_n_s32(sum.low, 7), vshlq_n_s32(sum.high, 7)};
-            add_minimums<1>(whole, whole_sums, sum);
-            if constexpr (Panel::kMinimums == Minimums::Per16) add_minimums<1>(even, even_sums, sum);
-        }
+    }
+    template <typename Panel, typename Sums, std::size_t kTokens>
+    [[gnu::always_inline]] static void sum_minimums(const std::byte* block, const Sums& whole, const Sums& even,
+                                                    TokenInts<kTokens>& out) {
+        add_minimums<0, Panel>(block, whole, even, out);
+        for (Ints8& high : out.at) high = {vshlq_n_s32(high.low, 7), vshlq_n_s32(high.high, 7)};
+        add_minimums<2, Panel>(block, whole, even, out);
+    }
+    template <typename Panel>
+    [[gnu::always_inline]] static TokenInts<1> minimum_sums(const std::byte* block, const Rows<Panel, 1>& x) {
+        TokenInts<1> out = {};
+        sum_minimums<Panel>(block, split(x.whole_sums(0)), split(x.even_sums(0)), out);
+        return out;
+    }
+    template <typename Panel, std::size_t kTokens>
+    [[gnu::always_inline]] static TokenInts<kTokens> minimum_sums(const std::byte* block,
+                                                                  const Tile<Panel, kTokens>& x) {
+        TokenInts<kTokens> out = {};
+        sum_minimums<Panel>(block, x.at->whole_sums, x.at->even_sums, out);
         return out;
     }
 };

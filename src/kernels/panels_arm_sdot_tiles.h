@@ -14,11 +14,30 @@ struct TileBlock32 {
     float scale[kSdotTileTokens];
     std::int32_t sum[kSdotTileTokens];
 };
+// Eight sums as 128 * high + low in bytes: all high ones, then all low ones.
+[[gnu::always_inline]] inline int8x16_t split(int16x8_t sums) {
+    return vuzp1q_s8(vreinterpretq_s8_s16(vshrq_n_s16(sums, 7)),
+                     vreinterpretq_s8_s16(vandq_s16(sums, vdupq_n_s16(127))));
+}
+// The same of each token, four of each token side by side: the high ones of sub-blocks 0 to 3, of 4 to 7, the low ones.
+struct SplitSums {
+    std::int8_t part[4][4 * kSdotTileTokens];
+
+    void set(std::size_t token, int16x8_t sums) {
+        std::int8_t bytes[16];
+        vst1q_s8(bytes, split(sums));
+        for (std::size_t i = 0; i < 4; ++i) __builtin_memcpy(part[i] + 4 * token, bytes + 4 * i, 4);
+    }
+    [[gnu::always_inline]] std::int32_t at(std::size_t token, std::size_t j) const {
+        const std::size_t place = 4 * token + j % 4;
+        return 128 * part[j / 4][place] + part[2 + j / 4][place];
+    }
+};
 struct TileBlock256 {
     std::int8_t q[kBlock256 * kSdotTileTokens];
     float scale[kSdotTileTokens];
-    std::int16_t whole_sums[kSdotTileTokens][8];  // of 32 columns
-    std::int16_t even_sums[kSdotTileTokens][8];   // of their first sixteen
+    SplitSums whole_sums;  // of 32 columns
+    SplitSums even_sums;   // of their first sixteen
 };
 static_assert(sizeof(TileBlock32) == kSdotTileTokens * sizeof(ActivationBlock32));
 static_assert(sizeof(TileBlock256) == kSdotTileTokens * sizeof(ActivationBlock256));
@@ -36,9 +55,9 @@ struct Tile {
     [[gnu::always_inline]] void next() { ++at; }
     [[gnu::always_inline]] float scale(std::size_t t) const { return at->scale[t]; }
     [[gnu::always_inline]] std::int32_t sum(std::size_t t) const { return at->sum[t]; }
-    [[gnu::always_inline]] std::int32_t whole_sum(std::size_t t, std::size_t u) const { return at->whole_sums[t][u]; }
-    [[gnu::always_inline]] int16x8_t whole_sums(std::size_t t) const { return vld1q_s16(at->whole_sums[t]); }
-    [[gnu::always_inline]] int16x8_t even_sums(std::size_t t) const { return vld1q_s16(at->even_sums[t]); }
+    [[gnu::always_inline]] std::int32_t whole_sum(std::size_t t, std::size_t u) const {
+        return at->whole_sums.at(t, u);
+    }
     // Columns of unit u.
     [[gnu::always_inline]] const std::int8_t* q(std::size_t u) const {
         return at->q + u * kUnitColumns * kSdotTileTokens;
@@ -72,8 +91,8 @@ inline void tile_q8x256(const TileTask& task) {
             const ActivationBlock256& x = t < task.tokens ? row[b] : kZero;
             tile_columns(out.q, t, x.q, kBlock256);
             out.scale[t] = x.scale;
-            vst1q_s16(out.whole_sums[t], vpaddq_s16(vld1q_s16(x.sums), vld1q_s16(x.sums + 8)));
-            vst1q_s16(out.even_sums[t], vuzp1q_s16(vld1q_s16(x.sums), vld1q_s16(x.sums + 8)));
+            out.whole_sums.set(t, vpaddq_s16(vld1q_s16(x.sums), vld1q_s16(x.sums + 8)));
+            out.even_sums.set(t, vuzp1q_s16(vld1q_s16(x.sums), vld1q_s16(x.sums + 8)));
         }
     }
 }
