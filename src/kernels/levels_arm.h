@@ -5,9 +5,9 @@
 
 namespace hearth {
 
-void install_neon_panels(Kernels& table);        // packing, and matmul with SMULL
-void install_dotprod_panels(Kernels& table);     // matmul with SDOT
-void install_i8mm_panels(Kernels& table);        // matmul with SMMLA, in tiles
+void install_neon_panels(Kernels& table);        // packing for SMMLA and SMULL, and matmul with SMULL
+void install_dotprod_panels(Kernels& table);     // packing for SDOT, and matmul with it
+void install_i8mm_panels(Kernels& table);        // packing for SMMLA, and matmul with it
 void install_i8mm_fast_panels(Kernels& table);   // with one scale per 256 columns
 void install_neon_float_matmul(Kernels& table);  // float weights
 void install_i8mm_float_matmul(Kernels& table);  // with FMLAL to widen halves

@@ -1,6 +1,6 @@
 // Matmul over packed weights without SMMLA. What sums products of int8, SDOT or SMULL, is a parameter `Dots`, which
 // says
-//     Q4_0, Q4_K                       their panels
+//     Q4_0, Q4_K, Q5_K                 their panels
 //     kTileTokens, kFewTokens          how many tokens meet weights that are unpacked in registers, at a time and at
 //     most kGroupTokens                     how many meet unpacked weights at a time Input<Panel, kTokens> columns,
 //     scales and sums of the activations of several tokens: Rows, or tiles floats<kFraction>(unit, x)       per token
@@ -331,7 +331,7 @@ void install_panel_matmul(Kernels& table) {
     set(DType::Q2_K, panel_matmul<Dots, PanelQ2_K>);
     set(DType::Q3_K, panel_matmul<Dots, PanelQ3_K>);
     set(DType::Q4_K, panel_matmul<Dots, typename Dots::Q4_K>);
-    set(DType::Q5_K, panel_matmul<Dots, PanelQ5_K>);
+    set(DType::Q5_K, panel_matmul<Dots, typename Dots::Q5_K>);
     set(DType::Q6_K, panel_matmul<Dots, PanelQ6_K>);
     set(DType::IQ4_XS, panel_matmul<Dots, PanelIQ4_XS>);
     set(DType::TQ2_0, panel_matmul<Dots, PanelTQ2_0>);

@@ -1,5 +1,4 @@
-// Packing of weights into the panels of AArch64. The bytes are the same at every level, but for
-// Q4_0 with the int8 matrix multiply extension.
+// Packing of weights into the panels of AArch64.
 #pragma once
 
 #include "kernels/panels_arm_types.h"
@@ -86,7 +85,7 @@ void install_pack(Kernels& table, DType type) {
     panels.pack = pack_panel<Panel, kOrder>;
 }
 
-template <Order kOrder, typename Q4_0, typename Q4_K>
+template <Order kOrder, typename Q4_0, typename Q4_K, typename Q5_K>
 void install_packs(Kernels& table) {
     install_pack<Q4_0, kOrder>(table, DType::Q4_0);
     install_pack<PanelQ4_1, kOrder>(table, DType::Q4_1);
@@ -98,7 +97,7 @@ void install_packs(Kernels& table) {
     install_pack<PanelQ2_K, kOrder>(table, DType::Q2_K);
     install_pack<PanelQ3_K, kOrder>(table, DType::Q3_K);
     install_pack<Q4_K, kOrder>(table, DType::Q4_K);
-    install_pack<PanelQ5_K, kOrder>(table, DType::Q5_K);
+    install_pack<Q5_K, kOrder>(table, DType::Q5_K);
     install_pack<PanelQ6_K, kOrder>(table, DType::Q6_K);
     install_pack<PanelIQ4_XS, kOrder>(table, DType::IQ4_XS);
     install_pack<PanelTQ2_0, kOrder>(table, DType::TQ2_0);

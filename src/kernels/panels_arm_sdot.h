@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "kernels/panels_arm_blocks.h"
-#include "kernels/panels_arm_sdot_one.h"
+#include "kernels/panels_arm_sdot_few.h"
 #include "kernels/panels_arm_sdot_tiles.h"
 #include "kernels/panels_arm_sdot_wide.h"
 
@@ -17,6 +17,7 @@ namespace {
 struct Sdot {
     using Q4_0 = PanelQuadQ4_0;
     using Q4_K = PanelQuadQ4_K;
+    using Q5_K = PanelQuadQ5_K;
     static constexpr std::size_t kTileTokens = kSdotTileTokens;
     static constexpr std::size_t kFewTokens = 8;
     static constexpr std::size_t kGroupTokens = kSdotTileTokens;
@@ -91,7 +92,11 @@ struct Sdot {
         return hearth::block_sums<Sdot, Input::kTokens>(w, x);
     }
     [[gnu::always_inline]] static TokenInts<1> block_sums(const PackedBlock<Q4_K>& w, const Rows<Q4_K, 1>& x) {
-        return {{block_sums_of_one(w.packed, x.at[0])}};
+        return {{block_sums_of_one(w, x.at[0])}};
+    }
+    [[gnu::always_inline]] static TokenInts<1> block_sums(const PackedBlock<PanelQ6_K>& w,
+                                                          const Rows<PanelQ6_K, 1>& x) {
+        return {{block_sums_of_one(w, x.at[0])}};
     }
     // Q4_K: what is eight too little in high codes is added to the sums in advance. They are sixteenfold till the end.
     template <typename Input>
@@ -108,6 +113,32 @@ struct Sdot {
             for (std::size_t t = 0; t < Input::kTokens; ++t) add_products(total.at[t], sums.at[t], scales.at);
         }
         for (Ints8& sum : total.at) sum.high = vshrq_n_s32(sum.high, 4);
+        return total;
+    }
+    // Q5_K: so is what is sixteen too little in its codes. Sums are eightfold, by the fraction of the unit.
+    struct UnitAsKept {
+        const std::byte* at;
+
+        template <std::size_t kP>
+        [[gnu::always_inline]] RowPair row_pair() const {
+            return UnitFiveBits::row_pair<kP>(at);
+        }
+    };
+    template <typename Input>
+    [[gnu::always_inline]] static TokenInts<Input::kTokens> block_sums(const PackedBlock<Q5_K>& w, const Input& x) {
+        TokenInts<Input::kTokens> total = {};
+        for (std::size_t u = 0; u < 8; ++u) {
+            TokenInts<Input::kTokens> sums;
+            for (std::size_t t = 0; t < Input::kTokens; ++t) {
+                const int32x4_t start = vdupq_n_s32(x.whole_sum(t, u) * (16 << UnitFiveBits::kFraction));
+                sums.at[t] = {start, start};
+            }
+            add<0, 4>(UnitAsKept{w.unit(u).at}, x, u, sums);
+            const UnitScales scales = w.unit_scales(u);
+            for (std::size_t t = 0; t < Input::kTokens; ++t) add_products(total.at[t], sums.at[t], scales.at);
+        }
+        constexpr int kFraction = UnitFiveBits::kFraction;
+        for (Ints8& sum : total.at) sum = {vshrq_n_s32(sum.low, kFraction), vshrq_n_s32(sum.high, kFraction)};
         return total;
     }
     // For a compiler that would copy a register of zeros, which is a vector operation.

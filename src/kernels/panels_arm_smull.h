@@ -11,6 +11,7 @@ namespace {
 struct Smull {
     using Q4_0 = PanelQ4_0;
     using Q4_K = PanelQ4_K;
+    using Q5_K = PanelQ5_K;
     static constexpr std::size_t kTileTokens = 2;
     static constexpr std::size_t kFewTokens = 8;
     static constexpr std::size_t kGroupTokens = 3;

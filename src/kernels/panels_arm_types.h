@@ -1,6 +1,6 @@
-// The panels of AArch64, layouts "aarch64-8x8.2" and, with another Q4_0, "aarch64-i8mm-8x8.1": per weight type the
-// bytes of a block of eight rows and how they are read. A block is a header (scales and minimums of the eight rows) and
-// then its units of 32 columns.
+// The panels of AArch64, layouts "aarch64-8x8.2" and, with another Q4_0, "aarch64-i8mm-8x8.1", and in another order,
+// with another Q4_K too, "aarch64-dotprod-8x4.1": per weight type the bytes of a block of eight rows and how they are
+// read. A block is a header (scales and minimums of the eight rows) and then its units of 32 columns.
 #pragma once
 
 #include "kernels/panels_arm_units.h"
@@ -241,11 +241,14 @@ struct PanelNibblesK : PanelScalesK<BlockQ4_K, UnitType> {
 };
 struct PanelQ4_K : PanelNibblesK<UnitUnsignedNibbles> {};
 struct PanelQuadQ4_K : PanelNibblesK<UnitQuadNibbles<false>> {};  // with the dot product extension
-struct PanelQ5_K : PanelScalesK<BlockQ5_K, UnitFiveBits> {
-    static Words32 codes(const Block& b, std::size_t unit) {
+template <typename UnitType>
+struct PanelFiveBitsK : PanelScalesK<BlockQ5_K, UnitType> {
+    static Words32 codes(const BlockQ5_K& b, std::size_t unit) {
         return join(field_words(b.q + unit / 2 * 32, unit % 2 * 4, 15), field_words(b.high, unit, 1), 4);
     }
 };
+struct PanelQ5_K : PanelFiveBitsK<UnitFiveBits> {};
+struct PanelQuadQ5_K : PanelFiveBitsK<UnitLessSixteen> {};  // with the dot product extension
 struct PanelQ6_K : Panel256<BlockQ6_K, UnitSixBits, 32, 16, true, Minimums::None, false> {
     static Words32 codes(const Block& b, std::size_t unit) {
         const std::size_t half = unit / 4;

@@ -1,7 +1,8 @@
 // Packed weights on AArch64: thirty-two columns of the eight rows of a panel, and how they become sixteen vectors of
-// int8. Vector 4 * s + p holds columns 8s to 8s + 7 of row 2p, then of row 2p + 1: the order of SMMLA, which SDOT and
-// SMULL can read as well. A unit's integers come out shifted left by kFraction bits, which the conversion to float
-// takes back exactly: so one operation less an unpacked vector.
+// int8. Vector 4 * s + p holds columns 8s to 8s + 7 of row 2p, then of row 2p + 1: the order of SMMLA, which SMULL can
+// read as well (what SDOT reads are the same vectors with other weights in them, Order::Quads). A unit's integers come
+// out shifted left by kFraction bits, which the conversion to float takes back exactly: so one operation less an
+// unpacked vector.
 #pragma once
 
 #include <arm_neon.h>
@@ -230,6 +231,21 @@ struct UnitFiveBits {
                                insert_bits(vshlq_n_u8(second, 3), second_bits, 0x80),
                                insert_bits(vandq_u8(first, mask), first_bits, 0x08),
                                insert_bits(vandq_u8(second, mask), second_bits, 0x08));
+    }
+};
+
+// For SDOT, which is signed: five bits without a sign, kept as what they are less sixteen.
+struct UnitLessSixteen : UnitFiveBits {
+    static void pack(const Words32& codes, std::size_t row, std::byte* unit) {
+        Words32 less = codes;
+        for (std::uint64_t& word : less.word) word ^= every_byte(16);
+        UnitFiveBits::pack(less, row, unit);
+    }
+    template <std::size_t kP>
+    [[gnu::always_inline]] static RowPair row_pair(const std::byte* unit) {
+        RowPair out = UnitFiveBits::row_pair<kP>(unit);
+        for (int8x16_t& w : out.at) w = veorq_s8(w, vdupq_n_s8(-128));
+        return out;
     }
 };
 

@@ -64,7 +64,7 @@ void panel_matmul(const PanelTask& task) {
 }  // namespace
 
 void install_i8mm_panels(Kernels& table) {
-    install_packs<Order::Pairs, PanelMixedQ4_0, PanelQ4_K>(table);
+    install_packs<Order::Pairs, PanelMixedQ4_0, PanelQ4_K, PanelQ5_K>(table);
     table.panel_layout = "aarch64-i8mm-8x8.1";
     const auto set = [&table](DType type, void (*matmul)(const PanelTask&)) {
         table.panels[static_cast<std::size_t>(type)].matmul = matmul;

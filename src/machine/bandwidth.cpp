@@ -14,12 +14,15 @@ namespace {
 constexpr std::size_t kChunkWords = (std::size_t{1} << 20) / sizeof(std::uint64_t);
 constexpr std::size_t kAheadWords = (std::size_t{12} << 10) / sizeof(std::uint64_t);
 
+// Whether asking for what comes later helps depends on the machine: a Neoverse-V1 reads a quarter more by it, a
+// Neoverse-N1 a tenth less.
+template <bool kAsksAhead>
 std::uint64_t sum_words(std::span<const std::uint64_t> words) {
     // Eight sums in flight, so that the additions do not wait for each other.
     std::uint64_t sums[8] = {};
     std::size_t i = 0;
     for (; i + 8 <= words.size(); i += 8) {
-        fetch_line(words.data() + i + kAheadWords);
+        if constexpr (kAsksAhead) fetch_line(words.data() + i + kAheadWords);
         for (std::size_t lane = 0; lane < 8; ++lane) sums[lane] += words[i + lane];
     }
     for (; i < words.size(); ++i) sums[0] += words[i];
@@ -70,13 +73,17 @@ double ReadProbe::measure(double seconds) {
     const double start = monotonic_seconds();
     std::atomic<std::uint64_t> sink{0};
     double best_seconds = 0;
-    do {
+    const auto pass = [&](auto sum) {
         const double before = monotonic_seconds();
         pool_.for_each(chunks(), [&](std::size_t item, std::size_t) {
-            sink.fetch_add(sum_words(chunk(item)), std::memory_order_relaxed);
+            sink.fetch_add(sum(chunk(item)), std::memory_order_relaxed);
         });
         const double taken = monotonic_seconds() - before;
         if (best_seconds == 0 || taken < best_seconds) best_seconds = taken;
+    };
+    do {
+        pass(sum_words<true>);
+        pass(sum_words<false>);
     } while (monotonic_seconds() - start < seconds);
     if (best_seconds <= 0 || sink.load() == 0) return 0;
     return static_cast<double>(words_.size_bytes()) / best_seconds / 1e9;

@@ -1,4 +1,5 @@
-// One token with weights that are used as they lie, in assembly (see panels_arm_sdot_wide.h).
+// One token of Q4_0, Q4_K and Q6_K, and up to four of Q4_0, with weights that are unpacked in registers, in assembly
+// (see panels_arm_sdot_wide.h).
 #pragma once
 
 #include <bit>
@@ -333,9 +334,9 @@ template <std::size_t kTokens>
 
 // Q4_K: scale times product over the units of a block, two units at a time. Registers as above, but v20-v26 scales in
 // the end. What is eight too little in high codes is added to their sums in advance; they are sixteenfold till the end.
-[[gnu::always_inline]] inline Ints8 block_sums_of_one(const std::byte* block, const ActivationBlock256* x) {
-    const std::byte* w = block + PanelQuadQ4_K::kUnitsAt;
-    const std::byte* scales = block + PanelQuadQ4_K::kScalesAt;
+[[gnu::always_inline]] inline Ints8 block_sums_of_one(PackedBlock<PanelQuadQ4_K> block, const ActivationBlock256* x) {
+    const std::byte* w = block.packed + PanelQuadQ4_K::kUnitsAt;
+    const std::byte* scales = block.packed + PanelQuadQ4_K::kScalesAt;
     const std::int8_t* q = x->q;
     const std::int16_t* sums = x->sums;
     std::size_t pairs = 4;
@@ -437,6 +438,92 @@ template <std::size_t kTokens>
         : "memory", "cc", "x9", "x10", "x11", "x12", "v0", "v1", "v2", "v3", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v29");
     return {total.low, vshrq_n_s32(total.high, 4)};
+}
+
+// The same of Q6_K, a unit at a time: v0 and v1 the sums of the first sixteen columns, v2 and v3 of the others, v16 and
+// v17 columns, v18 scales, v31 the mask of codes. See UnitSixBits.
+[[gnu::always_inline]] inline Ints8 block_sums_of_one(PackedBlock<PanelQ6_K> block, const ActivationBlock256* x) {
+    const std::byte* w = block.packed + PanelQ6_K::kUnitsAt;
+    const std::byte* scales = block.packed + PanelQ6_K::kScalesAt;
+    const std::int8_t* q = x->q;
+    std::size_t units = 8;
+    Ints8 total = {vdupq_n_s32(0), vdupq_n_s32(0)};
+    __asm__ volatile(
+        "movi v31.16b, #0xfc\n"
+        "1:\n"
+        "ldp q16, q17, [%[q]], #32\n"
+        "ldr q18, [%[scales]], #16\n"
+        "movi v0.4s, #0\n"
+        "movi v1.4s, #0\n"
+        "movi v2.4s, #0\n"
+        "movi v3.4s, #0\n"
+        "ldp q20, q21, [%[w], #0]\n"
+        "ldr q22, [%[w], #32]\n"
+        "and v24.16b, v20.16b, v31.16b\n"
+        "sli v20.16b, v21.16b, #2\n"
+        "and v25.16b, v21.16b, v31.16b\n"
+        "and v26.16b, v22.16b, v31.16b\n"
+        "sli v20.16b, v22.16b, #4\n"
+        "sdot v0.4s, v24.16b, v16.4b[0]\n"
+        "sdot v2.4s, v26.16b, v17.4b[0]\n"
+        "shl v20.16b, v20.16b, #2\n"
+        "sdot v0.4s, v25.16b, v16.4b[2]\n"
+        "sdot v2.4s, v20.16b, v17.4b[2]\n"
+        "ldp q4, q5, [%[w], #48]\n"
+        "ldr q6, [%[w], #80]\n"
+        "and v27.16b, v4.16b, v31.16b\n"
+        "sli v4.16b, v5.16b, #2\n"
+        "and v28.16b, v5.16b, v31.16b\n"
+        "and v29.16b, v6.16b, v31.16b\n"
+        "sli v4.16b, v6.16b, #4\n"
+        "sdot v1.4s, v27.16b, v16.4b[0]\n"
+        "sdot v3.4s, v29.16b, v17.4b[0]\n"
+        "shl v4.16b, v4.16b, #2\n"
+        "sdot v1.4s, v28.16b, v16.4b[2]\n"
+        "sdot v3.4s, v4.16b, v17.4b[2]\n"
+        "ldp q20, q21, [%[w], #96]\n"
+        "ldr q22, [%[w], #128]\n"
+        "and v24.16b, v20.16b, v31.16b\n"
+        "sli v20.16b, v21.16b, #2\n"
+        "and v25.16b, v21.16b, v31.16b\n"
+        "and v26.16b, v22.16b, v31.16b\n"
+        "sli v20.16b, v22.16b, #4\n"
+        "sdot v0.4s, v24.16b, v16.4b[1]\n"
+        "sdot v2.4s, v26.16b, v17.4b[1]\n"
+        "shl v20.16b, v20.16b, #2\n"
+        "sdot v0.4s, v25.16b, v16.4b[3]\n"
+        "sdot v2.4s, v20.16b, v17.4b[3]\n"
+        "ldp q4, q5, [%[w], #144]\n"
+        "ldr q6, [%[w], #176]\n"
+        "and v27.16b, v4.16b, v31.16b\n"
+        "sli v4.16b, v5.16b, #2\n"
+        "and v28.16b, v5.16b, v31.16b\n"
+        "and v29.16b, v6.16b, v31.16b\n"
+        "sli v4.16b, v6.16b, #4\n"
+        "sdot v1.4s, v27.16b, v16.4b[1]\n"
+        "sdot v3.4s, v29.16b, v17.4b[1]\n"
+        "shl v4.16b, v4.16b, #2\n"
+        "sdot v1.4s, v28.16b, v16.4b[3]\n"
+        "sdot v3.4s, v4.16b, v17.4b[3]\n"
+        "sxtl v19.8h, v18.8b\n"
+        "sxtl2 v18.8h, v18.16b\n"
+        "sxtl v24.4s, v19.4h\n"
+        "sxtl2 v25.4s, v19.8h\n"
+        "sxtl v26.4s, v18.4h\n"
+        "sxtl2 v27.4s, v18.8h\n"
+        "add %[w], %[w], #192\n"
+        "mla %[low].4s, v0.4s, v24.4s\n"
+        "mla %[high].4s, v1.4s, v25.4s\n"
+        "mla %[low].4s, v2.4s, v26.4s\n"
+        "mla %[high].4s, v3.4s, v27.4s\n"
+        "subs %[units], %[units], #1\n"
+        "b.ne 1b\n"
+        : [w] "+r"(w), [scales] "+r"(scales), [q] "+r"(q), [units] "+r"(units), [low] "+w"(total.low),
+          [high] "+w"(total.high)
+        :
+        : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v16", "v17", "v18", "v19", "v20", "v21", "v22",
+          "v24", "v25", "v26", "v27", "v28", "v29", "v31");
+    return total;
 }
 
 }  // namespace
