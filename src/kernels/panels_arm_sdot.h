@@ -124,22 +124,16 @@ struct Sdot {
             return UnitFiveBits::row_pair<kP>(at);
         }
     };
-    template <typename Input>
-    [[gnu::always_inline]] static TokenInts<Input::kTokens> block_sums(const PackedBlock<Q5_K>& w, const Input& x) {
-        TokenInts<Input::kTokens> total = {};
+    [[gnu::always_inline]] static TokenInts<1> block_sums(const PackedBlock<Q5_K>& w, const Rows<Q5_K, 1>& x) {
+        TokenInts<1> total = {};
         for (std::size_t u = 0; u < 8; ++u) {
-            TokenInts<Input::kTokens> sums;
-            for (std::size_t t = 0; t < Input::kTokens; ++t) {
-                const int32x4_t start = vdupq_n_s32(x.whole_sum(t, u) * (16 << UnitFiveBits::kFraction));
-                sums.at[t] = {start, start};
-            }
+            const int32x4_t start = vdupq_n_s32(x.whole_sum(0, u) * (16 << UnitFiveBits::kFraction));
+            TokenInts<1> sums = {{{start, start}}};
             add<0, 4>(UnitAsKept{w.unit(u).at}, x, u, sums);
-            const UnitScales scales = w.unit_scales(u);
-            for (std::size_t t = 0; t < Input::kTokens; ++t) add_products(total.at[t], sums.at[t], scales.at);
+            add_products(total.at[0], sums.at[0], w.unit_scales(u).at);
         }
         constexpr int kFraction = UnitFiveBits::kFraction;
-        for (Ints8& sum : total.at) sum = {vshrq_n_s32(sum.low, kFraction), vshrq_n_s32(sum.high, kFraction)};
-        return total;
+        return {{{vshrq_n_s32(total.at[0].low, kFraction), vshrq_n_s32(total.at[0].high, kFraction)}}};
     }
     // For a compiler that would copy a register of zeros, which is a vector operation.
     [[gnu::always_inline]] static int32x4_t zero() {
