@@ -1,13 +1,12 @@
-// Matmul over packed weights without SMMLA. What sums products of int8, SDOT or SMULL, is a parameter `Dots`, which
-// says
-//     Q4_0, Q4_K, Q5_K                 their panels
-//     kTileTokens, kFewTokens          how many tokens meet weights that are unpacked in registers, at a time and at
-//     most kGroupTokens                     how many meet unpacked weights at a time Input<Panel, kTokens> columns,
-//     scales and sums of the activations of several tokens: Rows, or tiles floats<kFraction>(unit, x)       per token
-//     the sums of a unit, less their fraction bits, as floats sums<kFirst, kLast>(unit, x, u)  per token the sums of
-//     columns 8 * kFirst to 8 * kLast of a unit minimum_sums(block, x)           per token the sums of minimum times
-//     sum of activations
-// For more than few tokens some columns of a panel are unpacked to int8 on the stack.
+// Matmul over packed weights without SMMLA. What sums products of int8, SDOT or SMULL, is a parameter `Dots`. It has
+// - Q4_0, Q4_K, Q5_K: their panels;
+// - kTileTokens and kFewTokens: how many tokens meet weights that are unpacked in registers, at a time and at most;
+// - kGroupTokens: how many meet weights at a time that have been unpacked to the stack, some columns of a panel;
+// - Input<Panel, kTokens>: columns, scales and sums of the activations of several tokens, Rows or tiles;
+// - floats<kFraction>(unit, x): per token the sums of a unit, less their fraction bits, as floats;
+// - block_sums(block, x): per token the sums of scale times product of a block of 256;
+// - minimum_sums<Panel>(block, x): per token the sums of minimum times sum of activations;
+// - add_blocks(wide, blocks, x, sums): adds the products of unpacked blocks, and perhaps the same of packed ones.
 #pragma once
 
 #include <type_traits>
@@ -227,18 +226,6 @@ template <typename Dots, std::size_t kTokens, typename Panel, template <typename
         add_block256<Dots>(w, x, Dots::block_sums(w, x), acc);
     }
     x.next();
-}
-
-inline void store_rows8(float* out, std::size_t rows, Floats8 values) {
-    if (rows >= kPanelRows) {
-        vst1q_f32(out, values.low);
-        vst1q_f32(out + 4, values.high);
-        return;
-    }
-    float buffer[kPanelRows];
-    vst1q_f32(buffer, values.low);
-    vst1q_f32(buffer + 4, values.high);
-    for (std::size_t i = 0; i < rows; ++i) out[i] = buffer[i];
 }
 
 template <typename Dots, typename Input>

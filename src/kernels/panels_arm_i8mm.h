@@ -264,18 +264,6 @@ Floats8 one_token256(const std::byte* panel, const ActivationBlock256* x, const 
     return acc;
 }
 
-inline void store_rows8(float* out, std::size_t rows, Floats8 values) {
-    if (rows >= kPanelRows) {
-        vst1q_f32(out, values.low);
-        vst1q_f32(out + 4, values.high);
-        return;
-    }
-    float buffer[kPanelRows];
-    vst1q_f32(buffer, values.low);
-    vst1q_f32(buffer + 4, values.high);
-    for (std::size_t i = 0; i < rows; ++i) out[i] = buffer[i];
-}
-
 // One to four token pairs. An accumulator holds (row 2p, token a), (row 2p, token b), (row 2p + 1, a), (row 2p + 1, b).
 
 struct PairFloats {

@@ -226,7 +226,7 @@ struct Sdot {
         add_tokens(
             high, part, [&out](std::size_t t) -> int32x4_t& { return out.at[t].high; }, out);
     }
-    // kFirst: 0 or 2.
+    // The same for all of them, the high bytes (0) or the low ones (2).
     template <std::size_t kFirst, typename Panel, typename Sums, std::size_t kTokens>
     [[gnu::always_inline]] static void add_minimums(const std::byte* block, const Sums& whole, const Sums& even,
                                                     TokenInts<kTokens>& out) {

@@ -15,6 +15,19 @@ struct Floats8 {
     float32x4_t high;
 };
 
+// The last panel may have fewer rows.
+inline void store_rows8(float* out, std::size_t rows, Floats8 values) {
+    if (rows >= kPanelRows) {
+        vst1q_f32(out, values.low);
+        vst1q_f32(out + 4, values.high);
+        return;
+    }
+    float buffer[kPanelRows];
+    vst1q_f32(buffer, values.low);
+    vst1q_f32(buffer + 4, values.high);
+    for (std::size_t i = 0; i < rows; ++i) out[i] = buffer[i];
+}
+
 [[gnu::always_inline]] inline Floats8 load_halves8(const std::byte* from) {
     const float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(reinterpret_cast<const std::uint16_t*>(from)));
     return {vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves)};
