@@ -20,6 +20,30 @@ alignas(16) inline constexpr float kStarts[8] = {kStart<kFraction>, kStart<kFrac
                                                  kStart<kFraction>, kStart<kFraction>, kStart<kFraction>,
                                                  kStart<kFraction>, kStart<kFraction>};
 
+// Adds the products of a unit of 32 columns to v0-v7.
+#define HEARTH_SDOT_UNIT               \
+    ".irp columns, 0, 1, 2, 3\n"       \
+    "ldp q24, q25, [%[x]], #32\n"      \
+    "ldp q28, q29, [%[w]], #32\n"      \
+    "ldp q30, q31, [%[w]], #32\n"      \
+    "sdot v0.4s, v28.16b, v24.4b[0]\n" \
+    "sdot v1.4s, v29.16b, v24.4b[0]\n" \
+    "sdot v2.4s, v28.16b, v24.4b[1]\n" \
+    "sdot v3.4s, v29.16b, v24.4b[1]\n" \
+    "sdot v4.4s, v28.16b, v24.4b[2]\n" \
+    "sdot v5.4s, v29.16b, v24.4b[2]\n" \
+    "sdot v6.4s, v28.16b, v24.4b[3]\n" \
+    "sdot v7.4s, v29.16b, v24.4b[3]\n" \
+    "sdot v0.4s, v30.16b, v25.4b[0]\n" \
+    "sdot v1.4s, v31.16b, v25.4b[0]\n" \
+    "sdot v2.4s, v30.16b, v25.4b[1]\n" \
+    "sdot v3.4s, v31.16b, v25.4b[1]\n" \
+    "sdot v4.4s, v30.16b, v25.4b[2]\n" \
+    "sdot v5.4s, v31.16b, v25.4b[2]\n" \
+    "sdot v6.4s, v30.16b, v25.4b[3]\n" \
+    "sdot v7.4s, v31.16b, v25.4b[3]\n" \
+    ".endr\n"
+
 // v16-v23 the sums as floats, v8 where sums start.
 template <typename Panel>
 [[gnu::always_inline]] inline void add_blocks32(const WideBlock<Panel>* w, std::size_t blocks, const TileBlock32* x,
@@ -35,28 +59,7 @@ template <typename Panel>
         "ldp q0, q1, [%[starts]]\n"
         "ldp q2, q3, [%[starts]]\n"
         "ldp q4, q5, [%[starts]]\n"
-        "ldp q6, q7, [%[starts]]\n"
-        ".irp columns, 0, 1, 2, 3\n"
-        "ldp q24, q25, [%[x]], #32\n"
-        "ldp q28, q29, [%[w]], #32\n"
-        "ldp q30, q31, [%[w]], #32\n"
-        "sdot v0.4s, v28.16b, v24.4b[0]\n"
-        "sdot v1.4s, v29.16b, v24.4b[0]\n"
-        "sdot v2.4s, v28.16b, v24.4b[1]\n"
-        "sdot v3.4s, v29.16b, v24.4b[1]\n"
-        "sdot v4.4s, v28.16b, v24.4b[2]\n"
-        "sdot v5.4s, v29.16b, v24.4b[2]\n"
-        "sdot v6.4s, v28.16b, v24.4b[3]\n"
-        "sdot v7.4s, v29.16b, v24.4b[3]\n"
-        "sdot v0.4s, v30.16b, v25.4b[0]\n"
-        "sdot v1.4s, v31.16b, v25.4b[0]\n"
-        "sdot v2.4s, v30.16b, v25.4b[1]\n"
-        "sdot v3.4s, v31.16b, v25.4b[1]\n"
-        "sdot v4.4s, v30.16b, v25.4b[2]\n"
-        "sdot v5.4s, v31.16b, v25.4b[2]\n"
-        "sdot v6.4s, v30.16b, v25.4b[3]\n"
-        "sdot v7.4s, v31.16b, v25.4b[3]\n"
-        ".endr\n"
+        "ldp q6, q7, [%[starts]]\n" HEARTH_SDOT_UNIT
         "ldr q26, [%[x]], #32\n"
         "ldp q28, q29, [%[w]], %[next]\n"
         "fmul v9.4s, v28.4s, v26.s[0]\n"
@@ -110,28 +113,7 @@ template <typename Panel>
         "1:\n"
         ".irp i, 0, 1, 2, 3, 4, 5, 6, 7\n"
         "movi v\\i\\().4s, #0\n"
-        ".endr\n"
-        ".irp columns, 0, 1, 2, 3\n"
-        "ldp q24, q25, [%[x]], #32\n"
-        "ldp q28, q29, [%[w]], #32\n"
-        "ldp q30, q31, [%[w]], #32\n"
-        "sdot v0.4s, v28.16b, v24.4b[0]\n"
-        "sdot v1.4s, v29.16b, v24.4b[0]\n"
-        "sdot v2.4s, v28.16b, v24.4b[1]\n"
-        "sdot v3.4s, v29.16b, v24.4b[1]\n"
-        "sdot v4.4s, v28.16b, v24.4b[2]\n"
-        "sdot v5.4s, v29.16b, v24.4b[2]\n"
-        "sdot v6.4s, v28.16b, v24.4b[3]\n"
-        "sdot v7.4s, v29.16b, v24.4b[3]\n"
-        "sdot v0.4s, v30.16b, v25.4b[0]\n"
-        "sdot v1.4s, v31.16b, v25.4b[0]\n"
-        "sdot v2.4s, v30.16b, v25.4b[1]\n"
-        "sdot v3.4s, v31.16b, v25.4b[1]\n"
-        "sdot v4.4s, v30.16b, v25.4b[2]\n"
-        "sdot v5.4s, v31.16b, v25.4b[2]\n"
-        "sdot v6.4s, v30.16b, v25.4b[3]\n"
-        "sdot v7.4s, v31.16b, v25.4b[3]\n"
-        ".endr\n"
+        ".endr\n" HEARTH_SDOT_UNIT
         "ldp q26, q27, [%[scales], #32]\n"
         "add %[scales], %[scales], #64\n"
         "mla v16.4s, v0.4s, v26.4s\n"
@@ -341,28 +323,7 @@ requires(Panel::kSub16)
         "ldp q0, q1, [%[starts]]\n"
         "ldp q2, q3, [%[starts]]\n"
         "ldp q4, q5, [%[starts]]\n"
-        "ldp q6, q7, [%[starts]]\n"
-        ".irp columns, 0, 1, 2, 3\n"
-        "ldp q24, q25, [%[x]], #32\n"
-        "ldp q28, q29, [%[w]], #32\n"
-        "ldp q30, q31, [%[w]], #32\n"
-        "sdot v0.4s, v28.16b, v24.4b[0]\n"
-        "sdot v1.4s, v29.16b, v24.4b[0]\n"
-        "sdot v2.4s, v28.16b, v24.4b[1]\n"
-        "sdot v3.4s, v29.16b, v24.4b[1]\n"
-        "sdot v4.4s, v28.16b, v24.4b[2]\n"
-        "sdot v5.4s, v29.16b, v24.4b[2]\n"
-        "sdot v6.4s, v28.16b, v24.4b[3]\n"
-        "sdot v7.4s, v29.16b, v24.4b[3]\n"
-        "sdot v0.4s, v30.16b, v25.4b[0]\n"
-        "sdot v1.4s, v31.16b, v25.4b[0]\n"
-        "sdot v2.4s, v30.16b, v25.4b[1]\n"
-        "sdot v3.4s, v31.16b, v25.4b[1]\n"
-        "sdot v4.4s, v30.16b, v25.4b[2]\n"
-        "sdot v5.4s, v31.16b, v25.4b[2]\n"
-        "sdot v6.4s, v30.16b, v25.4b[3]\n"
-        "sdot v7.4s, v31.16b, v25.4b[3]\n"
-        ".endr\n"
+        "ldp q6, q7, [%[starts]]\n" HEARTH_SDOT_UNIT
         "ldp q26, q27, [%[scales]], #64\n"
         "fsub v0.4s, v0.4s, v8.4s\n"
         "fsub v1.4s, v1.4s, v8.4s\n"
@@ -509,6 +470,8 @@ requires(Panel::kSub16)
           "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
           "v30", "v31");
 }
+
+#undef HEARTH_SDOT_UNIT
 
 }  // namespace
 
