@@ -1,5 +1,6 @@
 // Kernels by level: matmul at one token (bytes per second of weights is what counts) and at 64 (GOP/s), the same over
-// packed weights and over tiles of floats, and attention of one token and of 64. Run one level or type with
+// packed weights (exact and fast) and over tiles of floats, and attention of one token and of 64. Run one level or type
+// with
 // --benchmark_filter, e.g. 'dotprod/Q4_K' or 'i8mm/panels/'.
 #include <benchmark/benchmark.h>
 
@@ -119,10 +120,28 @@ std::vector<std::byte> arranged(const Kernels& kernels, DType type, const std::v
     return out;
 }
 
+std::vector<std::byte> arranged_fast(const Kernels& kernels, const std::vector<float>& x, std::size_t columns,
+                                     std::size_t tokens) {
+    const std::size_t each = kernels.fast.tile_tokens;
+    const std::size_t bytes = FastKernels::row_bytes(columns);
+    std::vector<std::byte> out((tokens + each - 1) / each * each * bytes);
+    for (std::size_t t = 0; t < tokens; t += each) {
+        kernels.fast.tile({.rows = x.data() + t * columns,
+                           .row_floats = columns,
+                           .tokens = std::min(each, tokens - t),
+                           .columns = columns,
+                           .quantize = kernels.quantize_q8x256,
+                           .out = out.data() + t * bytes});
+    }
+    return out;
+}
+
+enum class Arithmetic { Exact, Fast };
+
 // Matmul over packed weights of about `size_bytes`: far above the last cache to measure memory, or small enough for
 // the second.
-void panel_matmul(benchmark::State& state, const Kernels& kernels, DType type, std::size_t tokens,
-                  std::size_t size_bytes) {
+void panel_matmul(benchmark::State& state, const Kernels& kernels, DType type, Arithmetic arithmetic,
+                  std::size_t tokens, std::size_t size_bytes) {
     const PanelKernels& panels = kernels.panels[static_cast<std::size_t>(type)];
     const std::size_t panel_bytes = panels.panel_bytes(kColumns);
     const std::size_t count = std::max<std::size_t>(1, size_bytes / panel_bytes);
@@ -136,20 +155,25 @@ void panel_matmul(benchmark::State& state, const Kernels& kernels, DType type, s
                      .columns = kColumns,
                      .out = weights.data() + i * panel_bytes});
     }
-    const std::vector<std::byte> plain = quantized(kernels, type, random_floats(tokens * kColumns, 2), kColumns);
-    const std::vector<std::byte> activations = arranged(kernels, type, plain, kColumns, tokens);
+    const bool fast = arithmetic == Arithmetic::Fast;
+    const std::vector<float> x = random_floats(tokens * kColumns, 2);
+    const std::vector<std::byte> activations =
+        fast ? arranged_fast(kernels, x, kColumns, tokens)
+             : arranged(kernels, type, quantized(kernels, type, x, kColumns), kColumns, tokens);
+    const auto matmul = fast ? kernels.fast.panels_matmul[static_cast<std::size_t>(type)] : panels.matmul;
     std::vector<float> out(tokens * rows);
     const PanelTask task = {.panels = weights.data(),
                             .panel_bytes = panel_bytes,
                             .rows = rows,
                             .columns = kColumns,
                             .activations = activations.data(),
-                            .activation_row_bytes = activation_row_bytes(traits(type).activation, kColumns),
+                            .activation_row_bytes = fast ? FastKernels::row_bytes(kColumns)
+                                                         : activation_row_bytes(traits(type).activation, kColumns),
                             .tokens = tokens,
                             .out = out.data(),
                             .out_stride = rows};
     for (auto _ : state) {
-        panels.matmul(task);
+        matmul(task);
         benchmark::ClobberMemory();
     }
     const std::size_t operations = 2 * rows * kColumns * tokens;
@@ -161,16 +185,20 @@ void register_panels(const Kernels& kernels, DType type) {
     if (kernels.panels[static_cast<std::size_t>(type)].rows == 0) return;
     constexpr std::size_t kFromMemory = 96u << 20;
     constexpr std::size_t kFromSecondCache = 512u << 10;
-    const auto add = [&](const std::string& what, std::size_t tokens, std::size_t size_bytes) {
+    const auto add = [&](const std::string& what, std::size_t tokens, std::size_t size_bytes,
+                         Arithmetic arithmetic = Arithmetic::Exact) {
         const std::string name = std::string(kernels.level) + "/panels/" + std::string(traits(type).name) + what +
                                  "/n:" + std::to_string(tokens);
-        benchmark::RegisterBenchmark(name.c_str(), [&kernels, type, tokens, size_bytes](benchmark::State& state) {
-            panel_matmul(state, kernels, type, tokens, size_bytes);
-        })->Unit(benchmark::kMicrosecond);
+        const auto run = [&kernels, type, arithmetic, tokens, size_bytes](benchmark::State& state) {
+            panel_matmul(state, kernels, type, arithmetic, tokens, size_bytes);
+        };
+        benchmark::RegisterBenchmark(name.c_str(), run)->Unit(benchmark::kMicrosecond);
     };
     for (const std::size_t tokens : {1u, 2u, 4u, 6u, 8u, 16u}) add("/memory", tokens, kFromMemory);
     add("/cache", 1, kFromSecondCache);
     for (const std::size_t tokens : {4u, 8u, 16u, 64u, 512u}) add("/cache", tokens, kFromSecondCache);
+    if (kernels.fast.tile_tokens == 0 || kernels.fast.panels_matmul[static_cast<std::size_t>(type)] == nullptr) return;
+    for (const std::size_t tokens : {64u, 512u}) add("/fast", tokens, kFromSecondCache, Arithmetic::Fast);
 }
 
 // One KV head's blocks, its positions all written.

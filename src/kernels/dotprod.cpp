@@ -13,6 +13,7 @@ namespace hearth {
 void install_dotprod(Kernels& table) {
     install_quantised_matmul(table);
     install_dotprod_panels(table);
+    install_dotprod_fast_panels(table);
 }
 
 }  // namespace hearth

@@ -28,24 +28,6 @@ struct alignas(16) WideUnit {
 struct WideUnit32 : WideUnit<4> {};
 struct WideUnit32Minimum : WideUnit<8> {};  // and the minimums
 
-template <typename Panel>
-[[gnu::always_inline]] inline void widen_weights(const std::byte* unit, int8x16_t (&out)[16]) {
-    constexpr int kFraction = Panel::Unit::kFraction;
-    for_each_row_pair([&](auto pair) {
-        constexpr std::size_t kP = decltype(pair)::kIndex;
-        const RowPair w = Panel::Unit::template row_pair<kP>(unit);
-        for (std::size_t s = 0; s < 4; ++s) {
-            if constexpr (kFraction == 0) {
-                out[4 * s + kP] = w.at[s];
-            } else if constexpr (Panel::kUnsigned) {
-                out[4 * s + kP] = vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(w.at[s]), kFraction));
-            } else {
-                out[4 * s + kP] = vshrq_n_s8(w.at[s], kFraction);
-            }
-        }
-    });
-}
-
 template <typename Panel, typename Wide>
 void widen32(const std::byte* panel, std::size_t blocks, Wide* out) {
     for (std::size_t b = 0; b < blocks; ++b, panel += Panel::kBlockBytes) {

@@ -421,7 +421,7 @@ TileSums<kPairs> tile256(const std::byte* panel, Tiles x, std::size_t blocks) {
 }
 
 // The rows of one token pair to the outputs of its (one or two) tokens.
-inline void store_pair(const PanelTask& task, std::size_t row, std::size_t token, const float32x4_t (&sums)[4]) {
+inline void store_pair(const PanelTask& task, std::size_t row, std::size_t token, const float32x4_t* sums) {
     float* out = task.out + token * task.out_stride + row;
     const std::size_t rows = task.rows - row;
     store_rows8(out, rows, {vuzp1q_f32(sums[0], sums[1]), vuzp1q_f32(sums[2], sums[3])});

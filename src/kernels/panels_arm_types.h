@@ -314,6 +314,25 @@ struct PanelTQ2_0 : Panel256<BlockTQ2_0, UnitTwoBits<1>, 0, 0, false, Minimums::
     static void pack_row_header(const Block& b, std::size_t row, std::byte* out) { set_halves(out, row, b.d); }
 };
 
+// The codes of a unit as numbers, vector 4 * s + p as it is packed.
+template <typename Panel>
+[[gnu::always_inline]] inline void widen_weights(const std::byte* unit, int8x16_t (&out)[16]) {
+    constexpr int kFraction = Panel::Unit::kFraction;
+    for_each_row_pair([&](auto pair) {
+        constexpr std::size_t kP = decltype(pair)::kIndex;
+        const RowPair w = Panel::Unit::template row_pair<kP>(unit);
+        for (std::size_t s = 0; s < 4; ++s) {
+            if constexpr (kFraction == 0) {
+                out[4 * s + kP] = w.at[s];
+            } else if constexpr (Panel::kUnsigned) {
+                out[4 * s + kP] = vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(w.at[s]), kFraction));
+            } else {
+                out[4 * s + kP] = vshrq_n_s8(w.at[s], kFraction);
+            }
+        }
+    });
+}
+
 }  // namespace
 
 }  // namespace hearth

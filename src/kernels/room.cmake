@@ -1,6 +1,6 @@
 # Each ISA file is built with its own flags, and only on its architecture. Its code is reached through the table alone,
 # after the CPU has been asked (kernels.cpp).
-set(arm_levels neon dotprod fp16fml i8mm panels_neon panels_dotprod panels_i8mm panels_fast_i8mm float_neon float_i8mm)
+set(arm_levels neon dotprod fp16fml i8mm panels_neon panels_dotprod panels_fast_dotprod panels_i8mm panels_fast_i8mm float_neon float_i8mm)
 set(x86_levels avx2 avx2_float avx2_panels avx512 avx512_fast avx512_float avx512_panels avx512_vectors amx amx_fast)
 set(flags_neon "")
 set(flags_dotprod "-march=armv8.2-a+dotprod")
@@ -8,6 +8,7 @@ set(flags_fp16fml "-march=armv8.2-a+dotprod+fp16fml")
 set(flags_i8mm "-march=armv8.2-a+dotprod+i8mm")
 set(flags_panels_neon "${flags_neon}")
 set(flags_panels_dotprod "${flags_dotprod}")
+set(flags_panels_fast_dotprod "${flags_dotprod}")
 set(flags_panels_i8mm "${flags_i8mm}+fp16fml")
 set(flags_panels_fast_i8mm "${flags_i8mm}")
 set(flags_float_neon "${flags_neon}")
