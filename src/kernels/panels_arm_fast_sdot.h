@@ -62,19 +62,16 @@ alignas(16) inline constexpr float kFastStarts[8] = {0x1.8p23f, 0x1.8p23f, 0x1.8
 
 #undef HEARTH_FAST_STEP
 
-template <std::size_t... kToken>
-[[gnu::always_inline]] inline void add_scaled(const int32x4_t (&sums)[kFastTokens][2], Floats8 of_rows,
-                                              const float32x4_t (&of_tokens)[2], FastSums& kept,
-                                              std::index_sequence<kToken...>) {
+// Adds the sums of token kToken, rows 0 to 3 and 4 to 7.
+template <std::size_t kToken>
+[[gnu::always_inline]] inline void add_scaled(const int32x4_t (&sums)[2], Floats8 of_rows, float32x4_t of_tokens,
+                                              FastSums& kept) {
     const float32x4_t start = vld1q_f32(kFastStarts);
-    const auto scaled = [start](float32x4_t sum, int32x4_t products, float32x4_t scale) __attribute__((always_inline)) {
-        return vfmaq_f32(sum, vsubq_f32(vreinterpretq_f32_s32(products), start), scale);
-    };
-    ((kept.at[2 * kToken] =
-          scaled(kept.at[2 * kToken], sums[kToken][0], vmulq_laneq_f32(of_rows.low, of_tokens[kToken / 4], kToken % 4)),
-      kept.at[2 * kToken + 1] = scaled(kept.at[2 * kToken + 1], sums[kToken][1],
-                                       vmulq_laneq_f32(of_rows.high, of_tokens[kToken / 4], kToken % 4))),
-     ...);
+    float32x4_t* at = kept.at + 2 * kToken;
+    at[0] = vfmaq_f32(at[0], vsubq_f32(vreinterpretq_f32_s32(sums[0]), start),
+                      vmulq_laneq_f32(of_rows.low, of_tokens, kToken % 4));
+    at[1] = vfmaq_f32(at[1], vsubq_f32(vreinterpretq_f32_s32(sums[1]), start),
+                      vmulq_laneq_f32(of_rows.high, of_tokens, kToken % 4));
 }
 
 struct FastSdot {
@@ -98,7 +95,11 @@ struct FastSdot {
         int32x4_t sums[kFastTokens][2];
         multiply_fast(w.q, x, columns, sums);
         const float32x4_t of_tokens[2] = {vld1q_f32(scales), vld1q_f32(scales + 4)};
-        add_scaled(sums, w.scales, of_tokens, kept, std::make_index_sequence<kFastTokens>());
+        const Floats8 of_eight = w.scales;
+        [&]<std::size_t... kToken>(std::index_sequence<kToken...>) {
+            (add_scaled<kToken>(sums[kToken], of_eight, of_tokens[kToken / 4], kept), ...);
+        }
+        (std::make_index_sequence<kFastTokens>());
     }
     static void store(const PanelTask& task, std::size_t row, std::size_t first, std::size_t last,
                       const FastSums& sums) {
