@@ -1,7 +1,6 @@
 // Kernels by level: matmul at one token (bytes per second of weights is what counts) and at 64 (GOP/s), the same over
 // packed weights (exact and fast) and over tiles of floats, and attention of one token and of 64. Run one level or type
-// with
-// --benchmark_filter, e.g. 'dotprod/Q4_K' or 'i8mm/panels/'.
+// with --benchmark_filter, e.g. 'dotprod/Q4_K' or 'i8mm/panels/'.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -40,44 +40,6 @@ void fast_tile(const FastTileTask& task) {
     }
 }
 
-// The largest magnitude of a type's codes.
-template <typename Panel>
-inline constexpr std::int32_t kLargestCode = 0;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelMixedQ4_0> = 8;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQuadQ4_0> = 8;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQ4_1> = 15;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQ5_0> = 16;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQ5_1> = 31;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQ8_0> = 127;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelIQ4_NL> = 127;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelMXFP4> = 12;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQ2_K> = 3;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQ3_K> = 4;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQ4_K> = 15;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQuadQ4_K> = 15;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQ5_K> = 31;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQuadQ5_K> = 31;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelQ6_K> = 32;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelIQ4_XS> = 127;
-template <>
-inline constexpr std::int32_t kLargestCode<PanelTQ2_0> = 1;
-
 // w = scale * q + minimum for the eight rows, in the first and the second sixteen columns of a unit.
 struct LinearUnit {
     Floats8 scale[2];
@@ -94,12 +56,8 @@ struct LinearUnit {
 
 template <typename Panel>
 inline constexpr bool kTwoScales = false;
-template <>
-inline constexpr bool kTwoScales<PanelQ2_K> = true;
-template <>
-inline constexpr bool kTwoScales<PanelQ3_K> = true;
-template <>
-inline constexpr bool kTwoScales<PanelQ6_K> = true;
+template <typename Panel>
+requires(Panel::kSub16) inline constexpr bool kTwoScales<Panel> = true;
 
 // Unit `unit` of 256 columns that begin at `block` (eight blocks, or one).
 template <typename Dots, typename Panel>
@@ -181,11 +139,12 @@ struct FastSums {
     float32x4_t at[kFastTokens * kPanelRows / 4];
 };
 
-template <typename Dots, typename Panel>
+// kLargest: the largest magnitude of the type's codes.
+template <typename Dots, typename Panel, std::int32_t kLargest>
 void round_group(const std::byte* block, std::size_t units, FastGroup<Dots>& out) {
     LinearUnit linear[8];
     uint32x4_t reach[2] = {vdupq_n_u32(0), vdupq_n_u32(0)};
-    const float32x4_t code = vdupq_n_f32(static_cast<float>(kLargestCode<Panel>));
+    const float32x4_t code = vdupq_n_f32(static_cast<float>(kLargest));
     constexpr std::size_t kParts = kTwoScales<Panel> ? 2 : 1;
     for (std::size_t u = 0; u < units; ++u) {
         linear[u] = linear_unit<Dots, Panel>(block, u);
@@ -252,7 +211,7 @@ void multiply_fast_chunk(const PanelTask& task, const FastArea& area, std::size_
     }
 }
 
-template <typename Dots, typename Panel>
+template <typename Dots, typename Panel, std::int32_t kLargest>
 void multiply_fast_area(const PanelTask& task, const FastArea& area) {
     constexpr std::size_t kChunk = kFastChunkBlocks * kBlock256;
     FastGroup<Dots> w[kFastPanels][kFastChunkBlocks];
@@ -263,8 +222,8 @@ void multiply_fast_area(const PanelTask& task, const FastArea& area) {
             const std::size_t columns = task.columns - column < kBlock256 ? task.columns - column : kBlock256;
             for (std::size_t panel = 0; panel < area.panels; ++panel) {
                 const std::byte* at = task.panels + (area.row / kPanelRows + panel) * task.panel_bytes;
-                round_group<Dots, Panel>(at + column / Panel::kColumns * Panel::kBlockBytes, columns / kUnitColumns,
-                                         w[panel][groups]);
+                round_group<Dots, Panel, kLargest>(at + column / Panel::kColumns * Panel::kBlockBytes,
+                                                   columns / kUnitColumns, w[panel][groups]);
             }
             ++groups;
         }
@@ -279,7 +238,7 @@ void multiply_fast_area(const PanelTask& task, const FastArea& area) {
     }
 }
 
-template <typename Dots, typename Panel>
+template <typename Dots, typename Panel, std::int32_t kLargest>
 void fast_matmul(const PanelTask& task) {
     constexpr std::size_t kGroup = kFastGroupTiles * kFastTokens;
     for (std::size_t row = 0; row < task.rows; row += kFastPanels * kPanelRows) {
@@ -287,7 +246,7 @@ void fast_matmul(const PanelTask& task) {
         static_assert(kFastPanels == 2);
         for (std::size_t first = 0; first < task.tokens; first += kGroup) {
             const std::size_t last = task.tokens - first < kGroup ? task.tokens : first + kGroup;
-            multiply_fast_area<Dots, Panel>(task, {row, panels, first, last});
+            multiply_fast_area<Dots, Panel, kLargest>(task, {row, panels, first, last});
         }
     }
 }
@@ -297,20 +256,20 @@ void install_fast(Kernels& table) {
     const auto set = [&table](DType type, void (*matmul)(const PanelTask&)) {
         table.fast.panels_matmul[static_cast<std::size_t>(type)] = matmul;
     };
-    set(DType::Q4_0, fast_matmul<Dots, typename Dots::Q4_0>);
-    set(DType::Q4_1, fast_matmul<Dots, PanelQ4_1>);
-    set(DType::Q5_0, fast_matmul<Dots, PanelQ5_0>);
-    set(DType::Q5_1, fast_matmul<Dots, PanelQ5_1>);
-    set(DType::Q8_0, fast_matmul<Dots, PanelQ8_0>);
-    set(DType::IQ4_NL, fast_matmul<Dots, PanelIQ4_NL>);
-    set(DType::MXFP4, fast_matmul<Dots, PanelMXFP4>);
-    set(DType::Q2_K, fast_matmul<Dots, PanelQ2_K>);
-    set(DType::Q3_K, fast_matmul<Dots, PanelQ3_K>);
-    set(DType::Q4_K, fast_matmul<Dots, typename Dots::Q4_K>);
-    set(DType::Q5_K, fast_matmul<Dots, typename Dots::Q5_K>);
-    set(DType::Q6_K, fast_matmul<Dots, PanelQ6_K>);
-    set(DType::IQ4_XS, fast_matmul<Dots, PanelIQ4_XS>);
-    set(DType::TQ2_0, fast_matmul<Dots, PanelTQ2_0>);
+    set(DType::Q4_0, fast_matmul<Dots, typename Dots::Q4_0, 8>);
+    set(DType::Q4_1, fast_matmul<Dots, PanelQ4_1, 15>);
+    set(DType::Q5_0, fast_matmul<Dots, PanelQ5_0, 16>);
+    set(DType::Q5_1, fast_matmul<Dots, PanelQ5_1, 31>);
+    set(DType::Q8_0, fast_matmul<Dots, PanelQ8_0, 127>);
+    set(DType::IQ4_NL, fast_matmul<Dots, PanelIQ4_NL, 127>);
+    set(DType::MXFP4, fast_matmul<Dots, PanelMXFP4, 12>);
+    set(DType::Q2_K, fast_matmul<Dots, PanelQ2_K, 3>);
+    set(DType::Q3_K, fast_matmul<Dots, PanelQ3_K, 4>);
+    set(DType::Q4_K, fast_matmul<Dots, typename Dots::Q4_K, 15>);
+    set(DType::Q5_K, fast_matmul<Dots, typename Dots::Q5_K, 31>);
+    set(DType::Q6_K, fast_matmul<Dots, PanelQ6_K, 32>);
+    set(DType::IQ4_XS, fast_matmul<Dots, PanelIQ4_XS, 127>);
+    set(DType::TQ2_0, fast_matmul<Dots, PanelTQ2_0, 1>);
     table.fast.tile_tokens = kFastTokens;
     table.fast.tile = fast_tile<Dots>;
 }

@@ -64,14 +64,14 @@ alignas(16) inline constexpr float kFastStarts[8] = {0x1.8p23f, 0x1.8p23f, 0x1.8
 
 // Adds the sums of token kToken, rows 0 to 3 and 4 to 7.
 template <std::size_t kToken>
-[[gnu::always_inline]] inline void add_scaled(const int32x4_t (&sums)[2], Floats8 of_rows, float32x4_t of_tokens,
+[[gnu::always_inline]] inline void add_scaled(const int32x4_t (&sums)[2], Floats8 row_scales, float32x4_t token_scales,
                                               FastSums& kept) {
     const float32x4_t start = vld1q_f32(kFastStarts);
     float32x4_t* at = kept.at + 2 * kToken;
     at[0] = vfmaq_f32(at[0], vsubq_f32(vreinterpretq_f32_s32(sums[0]), start),
-                      vmulq_laneq_f32(of_rows.low, of_tokens, kToken % 4));
+                      vmulq_laneq_f32(row_scales.low, token_scales, kToken % 4));
     at[1] = vfmaq_f32(at[1], vsubq_f32(vreinterpretq_f32_s32(sums[1]), start),
-                      vmulq_laneq_f32(of_rows.high, of_tokens, kToken % 4));
+                      vmulq_laneq_f32(row_scales.high, token_scales, kToken % 4));
 }
 
 struct FastSdot {
@@ -94,10 +94,10 @@ struct FastSdot {
                                            std::size_t columns, FastSums& kept) {
         int32x4_t sums[kFastTokens][2];
         multiply_fast(w.q, x, columns, sums);
-        const float32x4_t of_tokens[2] = {vld1q_f32(scales), vld1q_f32(scales + 4)};
-        const Floats8 of_eight = w.scales;
+        const float32x4_t token_scales[2] = {vld1q_f32(scales), vld1q_f32(scales + 4)};
+        const Floats8 row_scales = w.scales;
         [&]<std::size_t... kToken>(std::index_sequence<kToken...>) {
-            (add_scaled<kToken>(sums[kToken], of_eight, of_tokens[kToken / 4], kept), ...);
+            (add_scaled<kToken>(sums[kToken], row_scales, token_scales[kToken / 4], kept), ...);
         }
         (std::make_index_sequence<kFastTokens>());
     }
