@@ -4,12 +4,23 @@
 
 namespace hearth {
 
+namespace {
+
+// Rows of a whole number of KiB would lie in the same few sets of a cache: the columns that one worker makes for a
+// prompt would push each other out before the next operation reads them. Rows that a caller wants lie close together.
+std::size_t float_row_bytes(std::size_t columns, RowCount rows) {
+    const std::size_t bytes = columns * sizeof(float);
+    return rows == RowCount::Batch && bytes % 1024 == 0 ? bytes + kCacheLine : bytes;
+}
+
+}  // namespace
+
 RowCount Graph::rows(Handle x) const {
     return value_rows_.at(x.index);
 }
 
 Handle Graph::add_node(Node node, std::size_t columns) {
-    node.output = arena_->add_ephemeral(columns, columns * sizeof(float));
+    node.output = arena_->add_ephemeral(columns, float_row_bytes(columns, node.rows));
     if (value_rows_.size() <= node.output.index) value_rows_.resize(node.output.index + 1, RowCount::Batch);
     value_rows_[node.output.index] = node.rows;
     nodes_.push_back(node);

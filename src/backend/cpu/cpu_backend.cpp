@@ -151,8 +151,13 @@ Result<std::vector<float>> CpuBackend::read_back(const Plan& plan, Handle value,
     }
     Arena& arena = plan.graph().arena();
     const EphemeralValue& info = arena.ephemeral(value);
-    const auto* data = reinterpret_cast<const float*>(arena.ephemeral_data(value));
-    return std::vector<float>(data, data + info.columns * inputs.row_count(plan.rows_of(value)));
+    const std::size_t rows = inputs.row_count(plan.rows_of(value));
+    std::vector<float> values(rows * info.columns);
+    for (std::size_t row = 0; row < rows; ++row) {
+        const std::byte* data = arena.ephemeral_data(value) + row * info.row_bytes;
+        std::memcpy(values.data() + row * info.columns, data, info.columns * sizeof(float));
+    }
+    return values;
 }
 
 }  // namespace hearth

@@ -86,7 +86,9 @@ void run_operation(const OperationContext& context, const Node& node, const Oper
             }
             return;
         case Op::StoreKv: store_kv(context, node, operands, row, columns, part); return;
-        case Op::SelectRows: std::memcpy(out.row(row), x.row(context.inputs.wanted_rows[row]), x.row_bytes); return;
+        case Op::SelectRows:
+            std::memcpy(out.row(row), x.row(context.inputs.wanted_rows[row]), x.columns * sizeof(float));
+            return;
         case Op::ChunkMaxima:
             kernels.chunk_maxima(x.row(row) + first, columns.count, out.row(row) + first / kLogitChunk);
             return;

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "tensor/codec.h"
@@ -201,6 +203,23 @@ TEST(CpuBackend, ReadBackGivesAnIntermediateWhileItIsHeldAndRefusesItAfterwards)
     const auto stale = backend.read_back(model.plan, model.embedded, lost, model.inputs());
     ASSERT_FALSE(stale.ok());
     EXPECT_NE(stale.error().message.find("not held"), std::string::npos);
+}
+
+TEST(CpuBackend, ReadBackGivesRowsOneAfterTheOtherHoweverTheyLie) {
+    TinyModel model;
+    model.tokens = {3, 9, 3, 31, 43, 1, 3};
+    ThreadPool pool(1);
+    CpuBackend backend = CpuBackend::create("", pool).value();
+    ASSERT_TRUE(backend.prepare(model.plan).ok());
+    std::size_t after = 0;
+    while (!model.plan.holds(model.embedded, after)) ++after;
+    ASSERT_TRUE(backend.execute_window(model.plan, 0, after, model.inputs()).ok());
+    const std::vector<float> rows = backend.read_back(model.plan, model.embedded, after, model.inputs()).value();
+    ASSERT_EQ(rows.size(), model.tokens.size() * TinyModel::kDim);
+    const auto row = [&](std::size_t i) { return std::span(rows).subspan(i * TinyModel::kDim, TinyModel::kDim); };
+    EXPECT_FALSE(std::ranges::equal(row(0), row(1)));
+    EXPECT_TRUE(std::ranges::equal(row(0), row(2)));
+    EXPECT_TRUE(std::ranges::equal(row(0), row(6)));
 }
 
 TEST(CpuBackend, RowsDoNotDependOnTheirBatch) {

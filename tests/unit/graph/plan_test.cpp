@@ -228,6 +228,16 @@ TEST(Plan, TheBufferIsAsLargeAsWhatLivesAtTheWidestStep) {
     EXPECT_EQ(model.arena.ephemeral_bytes(), 64 * row);
 }
 
+// Else a column of many rows would lie in few sets of a cache.
+TEST(Plan, RowsOfABatchAreNoWholeNumberOfKiBAndWantedRowsLieCloseTogether) {
+    Arena arena;
+    Graph graph(arena);
+    const Handle x = graph.embed(graph.weight(weight_view(DType::F32, 2048, 100)));
+    const Handle logits = graph.matmul(graph.wanted_rows(x), graph.weight(weight_view(DType::Q8_0, 2048, 512)));
+    EXPECT_EQ(arena.ephemeral(x).row_bytes, 2048 * sizeof(float) + kCacheLine);
+    EXPECT_EQ(arena.ephemeral(logits).row_bytes, 512 * sizeof(float));
+}
+
 TEST(Plan, LogitsTakeTheRoomOfWhatIsDead) {
     TwoLayerGraph model;
     const Plan plan = Plan::compile(model.graph, {64, 64}).value();
