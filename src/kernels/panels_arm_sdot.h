@@ -192,12 +192,20 @@ struct Sdot {
                                                       const Tile<Q4_0, kTokens>& x, TokenFloats<kTokens>& acc) {
         add_blocks_of_tile(w.packed, blocks, x.at, acc);
     }
+    [[gnu::always_inline]] static void add_blocks(PackedBlock<PanelQ8_0> w, std::size_t blocks,
+                                                  const Tile<PanelQ8_0, kTileTokens>& x,
+                                                  TokenFloats<kTileTokens>& acc) {
+        static_assert(PanelQ8_0::kUnitsAt == 16 && PanelQ8_0::kBlockBytes == 272);
+        add_blocks32<Scales::HalvesBefore, 0>(w.packed, blocks, x.at, kStarts<0>, acc);
+    }
 
     template <typename Panel>
     [[gnu::always_inline]] static void add_blocks(const WideBlock<Panel>* w, std::size_t blocks,
                                                   Tile<Panel, kGroupTokens> x, TokenFloats<kGroupTokens>& sums) {
         if constexpr (Panel::kColumns == kBlock32 && !Panel::kMinimum) {
-            add_blocks32(w, blocks, x.at, kStarts<kFractionLeft<Panel>>, sums);
+            static_assert(offsetof(WideBlock<Panel>, d) == kUnitColumns * kPanelRows);
+            constexpr std::size_t kNext = sizeof(*w) - offsetof(WideBlock<Panel>, d);
+            add_blocks32<Scales::FloatsBehind, kNext>(w, blocks, x.at, kStarts<kFractionLeft<Panel>>, sums);
         } else {
             TokenFloats<kGroupTokens> acc = sums;
             for (std::size_t b = 0; b < blocks; ++b, x.next()) {

@@ -44,11 +44,13 @@ alignas(16) inline constexpr float kStarts[8] = {kStart<kFraction>, kStart<kFrac
     "sdot v7.4s, v31.16b, v25.4b[3]\n" \
     ".endr\n"
 
-// v16-v23 the sums as floats, v8 where sums start.
-template <typename Panel>
-[[gnu::always_inline]] inline void add_blocks32(const WideBlock<Panel>* w, std::size_t blocks, const TileBlock32* x,
+// How a block of 32 lies: its codes and then its scales as floats, or as it was packed, scales before codes and halves.
+enum class Scales : std::uint8_t { FloatsBehind, HalvesBefore };
+
+// v16-v23 the sums as floats, v8 where sums start. kNext: bytes from the scales behind a block to the next block.
+template <Scales kScales, std::size_t kNext>
+[[gnu::always_inline]] inline void add_blocks32(const void* w, std::size_t blocks, const TileBlock32* x,
                                                 const float (&starts)[8], TokenFloats<4>& acc) {
-    static_assert(offsetof(WideBlock<Panel>, d) == 256);
     __asm__ volatile(
         "ldr q8, [%[starts]]\n"
         "ldp q16, q17, [%[acc]]\n"
@@ -56,12 +58,20 @@ template <typename Panel>
         "ldp q20, q21, [%[acc], #64]\n"
         "ldp q22, q23, [%[acc], #96]\n"
         "1:\n"
+        ".if %[before]\n"
+        "ldr q27, [%[w]], #16\n"
+        ".endif\n"
         "ldp q0, q1, [%[starts]]\n"
         "ldp q2, q3, [%[starts]]\n"
         "ldp q4, q5, [%[starts]]\n"
         "ldp q6, q7, [%[starts]]\n" HEARTH_SDOT_UNIT
         "ldr q26, [%[x]], #32\n"
+        ".if %[before]\n"
+        "fcvtl v28.4s, v27.4h\n"
+        "fcvtl2 v29.4s, v27.8h\n"
+        ".else\n"
         "ldp q28, q29, [%[w]], %[next]\n"
+        ".endif\n"
         "fmul v9.4s, v28.4s, v26.s[0]\n"
         "fmul v10.4s, v29.4s, v26.s[0]\n"
         "fmul v11.4s, v28.4s, v26.s[1]\n"
@@ -93,10 +103,10 @@ template <typename Panel>
         "stp q20, q21, [%[acc], #64]\n"
         "stp q22, q23, [%[acc], #96]\n"
         : [w] "+r"(w), [blocks] "+r"(blocks), [x] "+r"(x)
-        : [starts] "r"(&starts), [acc] "r"(&acc), [next] "i"(sizeof(*w) - offsetof(WideBlock<Panel>, d))
+        : [starts] "r"(&starts), [acc] "r"(&acc), [next] "i"(kNext), [before] "i"(kScales == Scales::HalvesBefore)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
-          "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v28", "v29", "v30",
-          "v31");
+          "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
+          "v30", "v31");
 }
 
 // All sums of scale times product over the eight units of a block: v16-v23.
