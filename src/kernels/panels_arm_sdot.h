@@ -98,24 +98,13 @@ struct Sdot {
                                                           const Rows<PanelQ6_K, 1>& x) {
         return {{block_sums_of_one(w, x.at[0])}};
     }
-    // Q4_K: what is eight too little in high codes is added to the sums in advance. They are sixteenfold till the end.
-    template <typename Input>
-    [[gnu::always_inline]] static TokenInts<Input::kTokens> block_sums(const PackedBlock<Q4_K>& w, const Input& x) {
-        TokenInts<Input::kTokens> total = {};
-        for (std::size_t u = 0; u < 8; ++u) {
-            TokenInts<Input::kTokens> sums;
-            for (std::size_t t = 0; t < Input::kTokens; ++t) {
-                sums.at[t] = {zero(), vdupq_n_s32(x.whole_sum(t, u) * 128)};
-            }
-            add_nibbles(w.unit(u).at, x, u, sums);
-            const UnitScales scales = w.unit_scales(u);
-            for (Ints8& sum : sums.at) sum.high = vsubq_s32(sum.high, sum.low);
-            for (std::size_t t = 0; t < Input::kTokens; ++t) add_products(total.at[t], sums.at[t], scales.at);
-        }
-        for (Ints8& sum : total.at) sum.high = vshrq_n_s32(sum.high, 4);
-        return total;
+    template <std::size_t kTokens>
+    requires(kTokens > 1) [[gnu::always_inline]] static TokenInts<kTokens> block_sums(const PackedBlock<Q4_K>& w,
+                                                                                      const Tile<Q4_K, kTokens>& x) {
+        return block_sums_of_tile<kTokens>(w, x.at);
     }
-    // Q5_K: so is what is sixteen too little in its codes. Sums are eightfold, by the fraction of the unit.
+    // Q5_K: what is sixteen too little in its codes is added to the sums in advance. They are eightfold, by the
+    // fraction of the unit.
     struct UnitAsKept {
         const std::byte* at;
 

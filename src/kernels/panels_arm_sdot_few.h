@@ -1,5 +1,5 @@
-// One token of Q4_0, Q4_K and Q6_K, and up to four of Q4_0, with weights that are unpacked in registers, in assembly
-// (see panels_arm_sdot_wide.h).
+// One token of Q4_0, Q4_K and Q6_K, and up to four of Q4_0 and Q4_K, with weights that are unpacked in registers, in
+// assembly (see panels_arm_sdot_wide.h).
 #pragma once
 
 #include <bit>
@@ -120,8 +120,42 @@ namespace {
           "v24", "v25", "v26", "v27", "v28", "v29", "v30");
 }
 
-// Q4_0 with the first kTokens of a tile. v(2t) and v(2t + 1) the sums of token t, v16-v23 the same as floats, v24 and
-// v25 columns, v26 and v27 low codes of the bytes in v28 and v29; v15 their mask, v30 and v31 where sums start.
+// Adds the products of a unit of UnitQuadNibbles and the first tokens of a tile. v(2t) and v(2t + 1) the sums of token
+// t, of low codes and of bytes as they are; v24 and v25 columns, v26 and v27 low codes of the bytes in v28 and v29; v15
+// their mask.
+#define HEARTH_SDOT_NIBBLES            \
+    ".irp columns, 0, 1, 2, 3\n"       \
+    "ldp q24, q25, [%[x]], #32\n"      \
+    "ldp q28, q29, [%[w]], #32\n"      \
+    "and v26.16b, v28.16b, v15.16b\n"  \
+    "and v27.16b, v29.16b, v15.16b\n"  \
+    "sdot v0.4s, v26.16b, v24.4b[0]\n" \
+    "sdot v1.4s, v28.16b, v24.4b[0]\n" \
+    "sdot v2.4s, v26.16b, v24.4b[1]\n" \
+    "sdot v3.4s, v28.16b, v24.4b[1]\n" \
+    ".if %[tokens] > 2\n"              \
+    "sdot v4.4s, v26.16b, v24.4b[2]\n" \
+    "sdot v5.4s, v28.16b, v24.4b[2]\n" \
+    ".endif\n"                         \
+    ".if %[tokens] > 3\n"              \
+    "sdot v6.4s, v26.16b, v24.4b[3]\n" \
+    "sdot v7.4s, v28.16b, v24.4b[3]\n" \
+    ".endif\n"                         \
+    "sdot v0.4s, v27.16b, v25.4b[0]\n" \
+    "sdot v1.4s, v29.16b, v25.4b[0]\n" \
+    "sdot v2.4s, v27.16b, v25.4b[1]\n" \
+    "sdot v3.4s, v29.16b, v25.4b[1]\n" \
+    ".if %[tokens] > 2\n"              \
+    "sdot v4.4s, v27.16b, v25.4b[2]\n" \
+    "sdot v5.4s, v29.16b, v25.4b[2]\n" \
+    ".endif\n"                         \
+    ".if %[tokens] > 3\n"              \
+    "sdot v6.4s, v27.16b, v25.4b[3]\n" \
+    "sdot v7.4s, v29.16b, v25.4b[3]\n" \
+    ".endif\n"                         \
+    ".endr\n"
+
+// Q4_0 with the first kTokens of a tile. v16-v23 the sums as floats, v30 and v31 where sums start.
 template <std::size_t kTokens>
 [[gnu::always_inline]] inline void add_blocks_of_tile(const std::byte* w, std::size_t blocks, const TileBlock32* x,
                                                       TokenFloats<kTokens>& acc) {
@@ -153,37 +187,7 @@ template <std::size_t kTokens>
         ".endif\n"
         ".if %[tokens] > 3\n"
         "add v7.4s, v6.4s, v30.4s\n"
-        ".endif\n"
-        ".irp columns, 0, 1, 2, 3\n"
-        "ldp q24, q25, [%[x]], #32\n"
-        "ldp q28, q29, [%[w]], #32\n"
-        "and v26.16b, v28.16b, v15.16b\n"
-        "and v27.16b, v29.16b, v15.16b\n"
-        "sdot v0.4s, v26.16b, v24.4b[0]\n"
-        "sdot v1.4s, v28.16b, v24.4b[0]\n"
-        "sdot v2.4s, v26.16b, v24.4b[1]\n"
-        "sdot v3.4s, v28.16b, v24.4b[1]\n"
-        ".if %[tokens] > 2\n"
-        "sdot v4.4s, v26.16b, v24.4b[2]\n"
-        "sdot v5.4s, v28.16b, v24.4b[2]\n"
-        ".endif\n"
-        ".if %[tokens] > 3\n"
-        "sdot v6.4s, v26.16b, v24.4b[3]\n"
-        "sdot v7.4s, v28.16b, v24.4b[3]\n"
-        ".endif\n"
-        "sdot v0.4s, v27.16b, v25.4b[0]\n"
-        "sdot v1.4s, v29.16b, v25.4b[0]\n"
-        "sdot v2.4s, v27.16b, v25.4b[1]\n"
-        "sdot v3.4s, v29.16b, v25.4b[1]\n"
-        ".if %[tokens] > 2\n"
-        "sdot v4.4s, v27.16b, v25.4b[2]\n"
-        "sdot v5.4s, v29.16b, v25.4b[2]\n"
-        ".endif\n"
-        ".if %[tokens] > 3\n"
-        "sdot v6.4s, v27.16b, v25.4b[3]\n"
-        "sdot v7.4s, v29.16b, v25.4b[3]\n"
-        ".endif\n"
-        ".endr\n"
+        ".endif\n" HEARTH_SDOT_NIBBLES
         "ldr q26, [%[x]], #32\n"
         "ldr q27, [%[w], #-144]\n"
         "add %[w], %[w], #16\n"
@@ -359,6 +363,104 @@ template <std::size_t kTokens>
     return {total.low, vshrq_n_s32(total.high, 4)};
 }
 
+// The same with the first kTokens of a tile, a unit at a time: v16-v23 the totals, v26 and v27 scales in the end. Four
+// units have their sums side by side, high bytes, and low ones 32 bytes behind.
+template <std::size_t kTokens>
+[[gnu::always_inline]] inline TokenInts<kTokens> block_sums_of_tile(PackedBlock<PanelQuadQ4_K> block,
+                                                                    const TileBlock256* x) {
+    static_assert(kTokens >= 2 && kTokens <= 4 && sizeof(SplitSums) == 64);
+    const std::byte* w = block.packed + PanelQuadQ4_K::kUnitsAt;
+    const std::byte* scales = block.packed + PanelQuadQ4_K::kScalesAt;
+    const std::int8_t* sums = x->whole_sums.part[0];
+    std::size_t halves = 2;
+    std::size_t units;
+    TokenInts<kTokens> total;
+    __asm__ volatile(
+        "movi v15.16b, #15\n"
+        ".irp i, 16, 17, 18, 19, 20, 21, 22, 23\n"
+        "movi v\\i\\().4s, #0\n"
+        ".endr\n"
+        "2:\n"
+        "mov %[units], #4\n"
+        "1:\n"
+        "ldrsb w9, [%[sums]]\n"
+        "ldrsb w10, [%[sums], #32]\n"
+        "ldrsb w11, [%[sums], #4]\n"
+        "ldrsb w12, [%[sums], #36]\n"
+        "add w9, w10, w9, lsl #7\n"
+        "add w11, w12, w11, lsl #7\n"
+        "lsl w9, w9, #7\n"
+        "lsl w11, w11, #7\n"
+        "movi v0.4s, #0\n"
+        "movi v2.4s, #0\n"
+        "dup v1.4s, w9\n"
+        "dup v3.4s, w11\n"
+        ".if %[tokens] > 2\n"
+        "ldrsb w9, [%[sums], #8]\n"
+        "ldrsb w10, [%[sums], #40]\n"
+        "add w9, w10, w9, lsl #7\n"
+        "lsl w9, w9, #7\n"
+        "movi v4.4s, #0\n"
+        "dup v5.4s, w9\n"
+        ".endif\n"
+        ".if %[tokens] > 3\n"
+        "ldrsb w11, [%[sums], #12]\n"
+        "ldrsb w12, [%[sums], #44]\n"
+        "add w11, w12, w11, lsl #7\n"
+        "lsl w11, w11, #7\n"
+        "movi v6.4s, #0\n"
+        "dup v7.4s, w11\n"
+        ".endif\n"
+        "add %[sums], %[sums], #1\n" HEARTH_SDOT_NIBBLES
+        "ldr d28, [%[scales]], #8\n"
+        "sub v1.4s, v1.4s, v0.4s\n"
+        "sub v3.4s, v3.4s, v2.4s\n"
+        ".if %[tokens] > 2\n"
+        "sub v5.4s, v5.4s, v4.4s\n"
+        ".endif\n"
+        ".if %[tokens] > 3\n"
+        "sub v7.4s, v7.4s, v6.4s\n"
+        ".endif\n"
+        "sxtl v28.8h, v28.8b\n"
+        "sxtl v26.4s, v28.4h\n"
+        "sxtl2 v27.4s, v28.8h\n"
+        "mla v16.4s, v0.4s, v26.4s\n"
+        "mla v17.4s, v1.4s, v27.4s\n"
+        "mla v18.4s, v2.4s, v26.4s\n"
+        "mla v19.4s, v3.4s, v27.4s\n"
+        ".if %[tokens] > 2\n"
+        "mla v20.4s, v4.4s, v26.4s\n"
+        "mla v21.4s, v5.4s, v27.4s\n"
+        ".endif\n"
+        ".if %[tokens] > 3\n"
+        "mla v22.4s, v6.4s, v26.4s\n"
+        "mla v23.4s, v7.4s, v27.4s\n"
+        ".endif\n"
+        "subs %[units], %[units], #1\n"
+        "b.ne 1b\n"
+        "add %[sums], %[sums], #12\n"
+        "subs %[halves], %[halves], #1\n"
+        "b.ne 2b\n"
+        "sshr v17.4s, v17.4s, #4\n"
+        "sshr v19.4s, v19.4s, #4\n"
+        "stp q16, q17, [%[total]]\n"
+        "stp q18, q19, [%[total], #32]\n"
+        ".if %[tokens] > 2\n"
+        "sshr v21.4s, v21.4s, #4\n"
+        "stp q20, q21, [%[total], #64]\n"
+        ".endif\n"
+        ".if %[tokens] > 3\n"
+        "sshr v23.4s, v23.4s, #4\n"
+        "stp q22, q23, [%[total], #96]\n"
+        ".endif\n"
+        :
+        [w] "+r"(w), [scales] "+r"(scales), [x] "+r"(x), [sums] "+r"(sums), [halves] "+r"(halves), [units] "=&r"(units)
+        : [total] "r"(&total), [tokens] "i"(kTokens)
+        : "memory", "cc", "x9", "x10", "x11", "x12", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v15", "v16",
+          "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29");
+    return total;
+}
+
 // The same of Q6_K, a unit at a time: v0 and v1 the sums of the first sixteen columns, v2 and v3 of the others, v16 and
 // v17 columns, v18 scales, v31 the mask of codes. See UnitSixBits.
 [[gnu::always_inline]] inline Ints8 block_sums_of_one(PackedBlock<PanelQ6_K> block, const ActivationBlock256* x) {
@@ -444,6 +546,8 @@ template <std::size_t kTokens>
           "v24", "v25", "v26", "v27", "v28", "v29", "v31");
     return total;
 }
+
+#undef HEARTH_SDOT_NIBBLES
 
 }  // namespace
 
