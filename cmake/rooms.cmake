@@ -14,7 +14,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(hearth_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
 endif()
 if(HEARTH_SANITIZE)
-  target_compile_options(hearth_flags INTERFACE -fsanitize=${HEARTH_SANITIZE} -fno-omit-frame-pointer -g
+  target_compile_options(hearth_flags INTERFACE -fsanitize=${HEARTH_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   # The tests count allocations with an operator new of their own, which GCC mistakes for a mismatch at -O1.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
