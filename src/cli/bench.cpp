@@ -326,7 +326,7 @@ const Command kBenchCommand = {
     "are medians with their standard deviation. roof is the share of the memory bandwidth, measured after each "
     "repetition, that reading the weights takes; step time is how long a step of a batch takes, one row being 1: "
     "batches take turns. Nothing is sampled. With --against the same tests, except batches, run in llama.cpp with as "
-    "many threads, each repetition after ours.",
+    "many threads, each repetition after ours, and both begin with a run that does not count.",
     kPositionals,
     kOptions,
     kExamples,

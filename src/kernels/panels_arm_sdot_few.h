@@ -121,8 +121,8 @@ namespace {
 }
 
 // Adds the products of a unit of UnitQuadNibbles and the first tokens of a tile. v(2t) and v(2t + 1) the sums of token
-// t, of low codes and of bytes as they are; v24 and v25 columns, v26 and v27 low codes of the bytes in v28 and v29; v15
-// their mask.
+// t, of low codes and of bytes as they are, in the end of high codes, sixteenfold; v24 and v25 columns, v26 and v27 low
+// codes of the bytes in v28 and v29; v15 their mask.
 #define HEARTH_SDOT_NIBBLES            \
     ".irp columns, 0, 1, 2, 3\n"       \
     "ldp q24, q25, [%[x]], #32\n"      \
@@ -153,7 +153,15 @@ namespace {
     "sdot v6.4s, v27.16b, v25.4b[3]\n" \
     "sdot v7.4s, v29.16b, v25.4b[3]\n" \
     ".endif\n"                         \
-    ".endr\n"
+    ".endr\n"                          \
+    "sub v1.4s, v1.4s, v0.4s\n"        \
+    "sub v3.4s, v3.4s, v2.4s\n"        \
+    ".if %[tokens] > 2\n"              \
+    "sub v5.4s, v5.4s, v4.4s\n"        \
+    ".endif\n"                         \
+    ".if %[tokens] > 3\n"              \
+    "sub v7.4s, v7.4s, v6.4s\n"        \
+    ".endif\n"
 
 // Q4_0 with the first kTokens of a tile. v16-v23 the sums as floats, v30 and v31 where sums start.
 template <std::size_t kTokens>
@@ -193,14 +201,6 @@ template <std::size_t kTokens>
         "add %[w], %[w], #16\n"
         "fcvtl v28.4s, v27.4h\n"
         "fcvtl2 v29.4s, v27.8h\n"
-        "sub v1.4s, v1.4s, v0.4s\n"
-        "sub v3.4s, v3.4s, v2.4s\n"
-        ".if %[tokens] > 2\n"
-        "sub v5.4s, v5.4s, v4.4s\n"
-        ".endif\n"
-        ".if %[tokens] > 3\n"
-        "sub v7.4s, v7.4s, v6.4s\n"
-        ".endif\n"
         "fsub v0.4s, v0.4s, v31.4s\n"
         "fsub v1.4s, v1.4s, v30.4s\n"
         "fsub v2.4s, v2.4s, v31.4s\n"
@@ -413,14 +413,6 @@ template <std::size_t kTokens>
         ".endif\n"
         "add %[sums], %[sums], #1\n" HEARTH_SDOT_NIBBLES
         "ldr d28, [%[scales]], #8\n"
-        "sub v1.4s, v1.4s, v0.4s\n"
-        "sub v3.4s, v3.4s, v2.4s\n"
-        ".if %[tokens] > 2\n"
-        "sub v5.4s, v5.4s, v4.4s\n"
-        ".endif\n"
-        ".if %[tokens] > 3\n"
-        "sub v7.4s, v7.4s, v6.4s\n"
-        ".endif\n"
         "sxtl v28.8h, v28.8b\n"
         "sxtl v26.4s, v28.4h\n"
         "sxtl2 v27.4s, v28.8h\n"
