@@ -28,10 +28,6 @@ struct SplitSums {
         vst1q_s8(bytes, split(sums));
         for (std::size_t i = 0; i < 4; ++i) __builtin_memcpy(part[i] + 4 * token, bytes + 4 * i, 4);
     }
-    [[gnu::always_inline]] std::int32_t at(std::size_t token, std::size_t j) const {
-        const std::size_t place = 4 * token + j % 4;
-        return 128 * part[j / 4][place] + part[2 + j / 4][place];
-    }
 };
 struct TileBlock256 {
     std::int8_t q[kBlock256 * kSdotTileTokens];
@@ -55,9 +51,6 @@ struct Tile {
     [[gnu::always_inline]] void next() { ++at; }
     [[gnu::always_inline]] float scale(std::size_t t) const { return at->scale[t]; }
     [[gnu::always_inline]] std::int32_t sum(std::size_t t) const { return at->sum[t]; }
-    [[gnu::always_inline]] std::int32_t whole_sum(std::size_t t, std::size_t u) const {
-        return at->whole_sums.at(t, u);
-    }
     // Columns of unit u.
     [[gnu::always_inline]] const std::int8_t* q(std::size_t u) const {
         return at->q + u * kUnitColumns * kSdotTileTokens;
