@@ -252,7 +252,9 @@ void add_pair(GroupSums& low, const GroupSums& high) {
     }
 }
 
-inline constexpr std::size_t kChunkSteps = 128;  // of a lane: their activations stay in the first cache
+// Of a lane: their activations stay in the first cache, where those of the next chunk join them meanwhile.
+inline constexpr std::size_t kChunkBytes = 12 << 10;
+inline constexpr std::size_t kChunkSteps = kChunkBytes / (kTileTokens * sizeof(float));
 inline constexpr std::size_t kTreeDepth = 5;
 
 // One tile of tokens and some rows. `wide`: their strips; `out`: of the first token and row.
