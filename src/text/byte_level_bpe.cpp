@@ -55,7 +55,11 @@ TokenId guess_joined(const Vocabulary& vocabulary, TokenId made, std::string_vie
 
 }  // namespace
 
-Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary& vocabulary) {
+ByteLevelBpe::MergeTexts ByteLevelBpe::merge_texts(const GgufFile& file) {
+    return file.strings(kMergesKey);
+}
+
+Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary& vocabulary, MergeTexts merges) {
     ByteLevelBpe model;
     const std::string_view name = TRY(file.find_string("tokenizer.ggml.pre")).value_or("default");
     model.pre_tokenizer_ = find_pre_tokenizer(name);
@@ -69,14 +73,15 @@ Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary
         append_utf8(character, character_of_byte(static_cast<std::uint8_t>(byte)));
         model.byte_tokens_[byte] = vocabulary.find(character);
     }
-    TRY(model.load_merges(file, vocabulary));
+    const std::vector<std::string_view> texts = TRY(std::move(merges));
+    TRY(model.load_merges(file, vocabulary, texts));
     return model;
 }
 
 // Hundreds of thousands: several threads, this one too, look up the tokens of a part after another, and this one fills
 // the table.
-Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabulary) {
-    const std::vector<std::string_view> texts = TRY(file.strings(kMergesKey));
+Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabulary,
+                                 std::span<const std::string_view> texts) {
     std::vector<Slot> merges;
     reserve_large(merges, texts.size());
     merges.resize(texts.size());

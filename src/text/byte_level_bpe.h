@@ -15,7 +15,11 @@ namespace hearth {
 
 class ByteLevelBpe {
 public:
-    static Result<ByteLevelBpe> create(const GgufFile& file, const Vocabulary& vocabulary);
+    using MergeTexts = Result<std::vector<std::string_view>>;
+
+    // The merge list is found in the file without a vocabulary, so that both can be read at once.
+    static MergeTexts merge_texts(const GgufFile& file);
+    static Result<ByteLevelBpe> create(const GgufFile& file, const Vocabulary& vocabulary, MergeTexts merges);
 
     // Appends the tokens of `text`. A byte the vocabulary lacks gives the unknown token, or nothing without one.
     void encode(const Vocabulary& vocabulary, std::string_view text, std::vector<TokenId>& out) const;
@@ -31,7 +35,7 @@ private:
         Rank rank = 0;
         TokenId joined = -1;
     };
-    Status load_merges(const GgufFile& file, const Vocabulary& vocabulary);
+    Status load_merges(const GgufFile& file, const Vocabulary& vocabulary, std::span<const std::string_view> texts);
     static Status read_merges(const GgufFile& file, const Vocabulary& vocabulary,
                               std::span<const std::string_view> merges, std::size_t first, std::span<Slot> out);
     std::size_t first_slot(TokenId left, TokenId right) const;

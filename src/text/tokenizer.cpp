@@ -1,6 +1,8 @@
 // Puts the parts together: special tokens first, then the family's own way for the text between them.
 #include "text/tokenizer.h"
 
+#include <functional>
+#include <future>
 #include <utility>
 #include <variant>
 
@@ -45,12 +47,14 @@ struct Tokenizer::Impl {
         }
     }
 
-    static Result<std::variant<ByteLevelBpe, SentencePiece, WordPiece>> create_model(const GgufFile& file,
-                                                                                     VocabularyFamily family,
-                                                                                     const Vocabulary& vocabulary) {
+    // `merges`: of byte-level BPE alone.
+    static Result<std::variant<ByteLevelBpe, SentencePiece, WordPiece>> create_model(
+        const GgufFile& file, VocabularyFamily family, const Vocabulary& vocabulary,
+        std::future<ByteLevelBpe::MergeTexts>& merges) {
         using Model = std::variant<ByteLevelBpe, SentencePiece, WordPiece>;
         switch (family) {
-            case VocabularyFamily::ByteLevelBpe: return Model(TRY(ByteLevelBpe::create(file, vocabulary)));
+            case VocabularyFamily::ByteLevelBpe:
+                return Model(TRY(ByteLevelBpe::create(file, vocabulary, merges.get())));
             case VocabularyFamily::SentencePiece: return Model(TRY(SentencePiece::create(file, vocabulary)));
             case VocabularyFamily::WordPiece: break;
         }
@@ -80,9 +84,13 @@ Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::load(const GgufFile& file) {
     const VocabularyFamily family = TRY(family_of(file));
+    std::future<ByteLevelBpe::MergeTexts> merges;  // read by another thread while this one reads the vocabulary
+    if (family == VocabularyFamily::ByteLevelBpe) {
+        merges = std::async(std::launch::async | std::launch::deferred, ByteLevelBpe::merge_texts, std::cref(file));
+    }
     Vocabulary vocabulary = TRY(Vocabulary::load(file, family));
     SpecialTokens special = TRY(SpecialTokens::create(file, vocabulary));
-    auto model = TRY(Impl::create_model(file, family, vocabulary));
+    auto model = TRY(Impl::create_model(file, family, vocabulary, merges));
     auto impl = std::make_unique<Impl>(Impl{.vocabulary = std::move(vocabulary),
                                             .special = std::move(special),
                                             .model = std::move(model),
