@@ -208,7 +208,24 @@ private:
             if (state == draft_end_ || !from.bytes.empty() || !from.calls.empty()) states.push_back(state);
             for (const std::uint32_t next : from.empty) open_.push_back(next);
         }
-        std::sort(states.begin(), states.end());
+        sort_states(states);
+    }
+
+    // Where they lie close together, by walking over the states there are: most of a long run of parts that may all be
+    // missing is in thousands of subsets.
+    void sort_states(States& states) {
+        if (states.size() <= 1) return;
+        const auto [first, last] = std::ranges::minmax(states);
+        if (states.size() < (last - first) / 8) {
+            std::sort(states.begin(), states.end());
+            return;
+        }
+        ++stamp_;
+        for (const std::uint32_t state : states) marks_[state] = stamp_;
+        states.clear();
+        for (std::uint32_t state = first; state <= last; ++state) {
+            if (marks_[state] == stamp_) states.push_back(state);
+        }
     }
 
     Status compile_job(std::size_t job) {
