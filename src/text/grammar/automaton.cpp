@@ -303,7 +303,8 @@ private:
             bytes.insert(bytes.end(), from.bytes.begin(), from.bytes.end());
             calls.insert(calls.end(), from.calls.begin(), from.calls.end());
         }
-        const std::vector<ByteEdge> byte_edges = deterministic ? determine(bytes) : separate(bytes);
+        const std::vector<ByteEdge> byte_edges =
+            deterministic ? determine(std::move(bytes)) : separate(std::move(bytes));
         const std::vector<CallEdge> call_edges = calls_of(calls, deterministic);
         Node& filled = out_.nodes[subset.node];
         filled.accept = accept;
@@ -316,9 +317,14 @@ private:
     }
 
     NodeId node_of_one(std::uint32_t state) {
-        States states{state};
-        close(states);
-        return node_of(states);
+        targets_.assign(1, state);
+        return node_of_targets();
+    }
+
+    // What the targets that were put together lead to.
+    NodeId node_of_targets() {
+        close(targets_);
+        return node_of(targets_);
     }
 
     std::vector<ByteEdge> separate(std::vector<ByteEdge> edges) {
@@ -347,11 +353,10 @@ private:
             std::erase_if(active, [&](const ByteEdge& edge) { return edge.last < byte; });
             while (next_edge < edges.size() && edges[next_edge].first <= byte) active.push_back(edges[next_edge++]);
             if (!active.empty()) {
-                States states;
-                for (const ByteEdge& edge : active) states.push_back(edge.target);
+                targets_.clear();
+                for (const ByteEdge& edge : active) targets_.push_back(edge.target);
                 work_ += active.size();
-                close(states);
-                const NodeId target = node_of(states);
+                const NodeId target = node_of_targets();
                 if (!out.empty() && out.back().target == target && out.back().last + std::size_t{1} == byte) {
                     out.back().last = static_cast<std::uint8_t>(end - 1);
                 } else {
@@ -369,13 +374,12 @@ private:
         });
         std::vector<CallEdge> out;
         for (std::size_t i = 0; i < calls.size() && !is_spent();) {
-            States targets;
+            targets_.clear();
             const Draft::Call& call = calls[i];
             do {
-                targets.push_back(calls[i++].target);
+                targets_.push_back(calls[i++].target);
             } while (deterministic && i < calls.size() && calls[i].symbol() == call.symbol());
-            close(targets);
-            const NodeId after = node_of(targets);
+            const NodeId after = node_of_targets();
             if (call.min == 0) {
                 out.push_back({call.callee, after, 0});
                 continue;
@@ -421,7 +425,8 @@ private:
     States members_;                                        // of all subsets of a job
     std::unordered_multimap<std::uint64_t, Subset> known_;  // by hash
     std::vector<Subset> pending_;
-    States open_;  // while empty edges are followed
+    States open_;     // while empty edges are followed
+    States targets_;  // of one edge or call to come
     std::vector<std::uint32_t> marks_;
     std::uint32_t stamp_ = 0;
     std::size_t work_ = 0;  // edges looked at
