@@ -5,11 +5,12 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <future>
+#include <deque>
 #include <span>
 #include <string>
 #include <thread>
 
+#include "base/aside.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -55,11 +56,17 @@ TokenId guess_joined(const Vocabulary& vocabulary, TokenId made, std::string_vie
 
 }  // namespace
 
-ByteLevelBpe::MergeTexts ByteLevelBpe::merge_texts(const GgufFile& file) {
-    return file.strings(kMergesKey);
+Result<ByteLevelBpe::MergeList> ByteLevelBpe::list_merges(const GgufFile& file) {
+    MergeList list;
+    list.texts = TRY(file.strings(kMergesKey));
+    const std::size_t slots = std::bit_ceil(list.texts.size() * 3 / 2 + 1);
+    reserve_large(list.slots, slots);
+    list.slots.resize(slots);
+    return list;
 }
 
-Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary& vocabulary, MergeTexts merges) {
+Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary& vocabulary,
+                                          Result<MergeList> merges) {
     ByteLevelBpe model;
     const std::string_view name = TRY(file.find_string("tokenizer.ggml.pre")).value_or("default");
     model.pre_tokenizer_ = find_pre_tokenizer(name);
@@ -73,52 +80,55 @@ Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary
         append_utf8(character, character_of_byte(static_cast<std::uint8_t>(byte)));
         model.byte_tokens_[byte] = vocabulary.find(character);
     }
-    const std::vector<std::string_view> texts = TRY(std::move(merges));
-    TRY(model.load_merges(file, vocabulary, texts));
+    MergeList list = TRY(std::move(merges));
+    model.slots_ = std::move(list.slots);
+    TRY(model.load_merges(file, vocabulary, list.texts));
     return model;
 }
 
-// Hundreds of thousands: several threads, this one too, look up the tokens of a part after another, and this one fills
-// the table.
+// Hundreds of thousands: several threads look up the tokens of a part after another. This one fills the table with
+// those that are ready, in their order, and looks up too while none is.
 Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabulary,
                                  std::span<const std::string_view> texts) {
-    std::vector<Slot> merges;
-    reserve_large(merges, texts.size());
-    merges.resize(texts.size());
-    std::vector<Status> parts((texts.size() + kPartMerges - 1) / kPartMerges);
+    struct Part {
+        Result<std::vector<Slot>> merges = std::vector<Slot>();
+        std::atomic<bool> is_ready = false;
+    };
+    std::vector<Part> parts((texts.size() + kPartMerges - 1) / kPartMerges);
     std::atomic<std::size_t> next_part = 0;
-    const auto read_parts = [&] {
-        for (std::size_t part = next_part++; part < parts.size(); part = next_part++) {
-            const std::size_t first = part * kPartMerges;
-            const std::size_t count = std::min(texts.size() - first, kPartMerges);
-            parts[part] = read_merges(file, vocabulary, texts, first, std::span(merges).subspan(first, count));
-        }
+    const auto read_part = [&] {  // false: all are taken
+        const std::size_t i = next_part++;
+        if (i >= parts.size()) return false;
+        const std::size_t first = i * kPartMerges;
+        parts[i].merges = read_merges(file, vocabulary, texts, first, std::min(texts.size() - first, kPartMerges));
+        parts[i].is_ready.store(true, std::memory_order_release);
+        parts[i].is_ready.notify_one();
+        return true;
     };
     const std::size_t threads =
         std::min<std::size_t>({parts.size(), std::thread::hardware_concurrency(), kMostThreads});
-    std::vector<std::future<void>> helpers;
-    for (std::size_t i = 1; i < threads; ++i) {
-        helpers.push_back(std::async(std::launch::async | std::launch::deferred, read_parts));
+    std::deque<Aside<void>> helpers;  // none waits for this one, which may return early
+    while (helpers.size() + 1 < threads) {
+        helpers.emplace_back([&] {
+            while (read_part()) continue;
+        });
     }
-    const std::size_t slots = std::bit_ceil(texts.size() * 3 / 2 + 1);
-    reserve_large(slots_, slots);
-    slots_.resize(slots);
-    read_parts();
-    for (std::future<void>& helper : helpers) helper.get();
-    for (Status& part : parts) TRY(std::move(part));
-    for (std::size_t i = 0; i < merges.size(); ++i) {
-        const Slot& ahead = merges[std::min(i + kSlotsAhead, merges.size() - 1)];
-        fetch_line_near(&slots_[first_slot(ahead.left, ahead.right)]);
-        if (merges[i].left < 0 || add_merge(merges[i])) continue;
+    for (Part& part : parts) {
+        while (!part.is_ready.load(std::memory_order_acquire) && read_part()) continue;
+        part.is_ready.wait(false, std::memory_order_acquire);
+        const std::vector<Slot> merges = TRY(std::move(part.merges));
+        if (add_merges(merges)) continue;
         return Error{ErrorCode::InvalidModel,
                      file.name() + ": key '" + std::string(kMergesKey) + "' has pairs that are made to collide"};
     }
     return {};
 }
 
-// The merges from the `first` on, as many as `out` has room for.
-Status ByteLevelBpe::read_merges(const GgufFile& file, const Vocabulary& vocabulary,
-                                 std::span<const std::string_view> merges, std::size_t first, std::span<Slot> out) {
+// The `merge_count` merges from the `first` on.
+Result<std::vector<ByteLevelBpe::Slot>> ByteLevelBpe::read_merges(const GgufFile& file, const Vocabulary& vocabulary,
+                                                                  std::span<const std::string_view> merges,
+                                                                  std::size_t first, std::size_t merge_count) {
+    std::vector<Slot> out(merge_count);
     std::array<std::string_view, 3 * kReadTogether> texts;  // the left and right ones of a group, then joined ones
     std::array<TokenId, 3 * kReadTogether> tokens;
     std::array<std::string, kReadTogether> joined;     // those that could not be guessed
@@ -126,7 +136,7 @@ Status ByteLevelBpe::read_merges(const GgufFile& file, const Vocabulary& vocabul
     TokenId made = -1;                                 // by the merge before
     for (std::size_t begin = 0; begin < out.size(); begin += kReadTogether) {
         const std::size_t count = std::min(out.size() - begin, kReadTogether);
-        const std::span<Slot> group = out.subspan(begin, count);
+        const std::span<Slot> group = std::span(out).subspan(begin, count);
         std::size_t looked_up = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const std::string_view merge = merges[first + begin + i];
@@ -158,22 +168,27 @@ Status ByteLevelBpe::read_merges(const GgufFile& file, const Vocabulary& vocabul
             group[i].right = tokens[2 * i + 1];
         }
     }
-    return {};
+    return out;
 }
 
 std::size_t ByteLevelBpe::first_slot(TokenId left, TokenId right) const {
     return hash_of(left, right) & (slots_.size() - 1);
 }
 
-bool ByteLevelBpe::add_merge(const Slot& merge) {
+bool ByteLevelBpe::add_merges(std::span<const Slot> merges) {
     const std::size_t mask = slots_.size() - 1;
-    std::size_t at = first_slot(merge.left, merge.right);
-    for (std::size_t tries = 0; slots_[at].left >= 0; at = (at + 1) & mask) {
-        if (slots_[at].left == merge.left && slots_[at].right == merge.right)
-            return true;  // the first of equals counts
-        if (++tries > kMostTries) return false;
+    for (std::size_t i = 0; i < merges.size(); ++i) {
+        const Slot& ahead = merges[std::min(i + kSlotsAhead, merges.size() - 1)];
+        fetch_line_near(&slots_[first_slot(ahead.left, ahead.right)]);
+        const Slot& merge = merges[i];
+        if (merge.left < 0) continue;
+        std::size_t at = first_slot(merge.left, merge.right);
+        const auto is_equal = [&] { return slots_[at].left == merge.left && slots_[at].right == merge.right; };
+        for (std::size_t tries = 0; slots_[at].left >= 0 && !is_equal(); at = (at + 1) & mask) {
+            if (++tries > kMostTries) return false;
+        }
+        if (slots_[at].left < 0) slots_[at] = merge;  // the first of equals counts
     }
-    slots_[at] = merge;
     return true;
 }
 

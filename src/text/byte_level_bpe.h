@@ -14,19 +14,6 @@
 namespace hearth {
 
 class ByteLevelBpe {
-public:
-    using MergeTexts = Result<std::vector<std::string_view>>;
-
-    // The merge list is found in the file without a vocabulary, so that both can be read at once.
-    static MergeTexts merge_texts(const GgufFile& file);
-    static Result<ByteLevelBpe> create(const GgufFile& file, const Vocabulary& vocabulary, MergeTexts merges);
-
-    // Appends the tokens of `text`. A byte the vocabulary lacks gives the unknown token, or nothing without one.
-    void encode(const Vocabulary& vocabulary, std::string_view text, std::vector<TokenId>& out) const;
-
-    bool adds_bos() const { return pre_tokenizer_->adds_bos; }
-
-private:
     using Rank = std::uint32_t;
     // Open addressing by the pair of tokens.
     struct Slot {
@@ -35,11 +22,29 @@ private:
         Rank rank = 0;
         TokenId joined = -1;
     };
+
+public:
+    // The merge list as the file has it, and a table for it, empty yet: all that needs no vocabulary, so that both can
+    // be read at once.
+    struct MergeList {
+        std::vector<std::string_view> texts;
+        std::vector<Slot> slots;
+    };
+    static Result<MergeList> list_merges(const GgufFile& file);
+    static Result<ByteLevelBpe> create(const GgufFile& file, const Vocabulary& vocabulary, Result<MergeList> merges);
+
+    // Appends the tokens of `text`. A byte the vocabulary lacks gives the unknown token, or nothing without one.
+    void encode(const Vocabulary& vocabulary, std::string_view text, std::vector<TokenId>& out) const;
+
+    bool adds_bos() const { return pre_tokenizer_->adds_bos; }
+
+private:
     Status load_merges(const GgufFile& file, const Vocabulary& vocabulary, std::span<const std::string_view> texts);
-    static Status read_merges(const GgufFile& file, const Vocabulary& vocabulary,
-                              std::span<const std::string_view> merges, std::size_t first, std::span<Slot> out);
+    static Result<std::vector<Slot>> read_merges(const GgufFile& file, const Vocabulary& vocabulary,
+                                                 std::span<const std::string_view> merges, std::size_t first,
+                                                 std::size_t merge_count);
     std::size_t first_slot(TokenId left, TokenId right) const;
-    bool add_merge(const Slot& merge);  // false: the pairs are made to collide
+    bool add_merges(std::span<const Slot> merges);  // false: the pairs are made to collide
     const Slot* find_merge(TokenId left, TokenId right) const;
 
     const PreTokenizer* pre_tokenizer_ = nullptr;  // of the static table

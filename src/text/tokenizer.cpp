@@ -1,11 +1,11 @@
 // Puts the parts together: special tokens first, then the family's own way for the text between them.
 #include "text/tokenizer.h"
 
-#include <functional>
-#include <future>
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "base/aside.h"
 #include "base/check.h"
 #include "base/utf8.h"
 #include "text/byte_level_bpe.h"
@@ -50,11 +50,11 @@ struct Tokenizer::Impl {
     // `merges`: of byte-level BPE alone.
     static Result<std::variant<ByteLevelBpe, SentencePiece, WordPiece>> create_model(
         const GgufFile& file, VocabularyFamily family, const Vocabulary& vocabulary,
-        std::future<ByteLevelBpe::MergeTexts>& merges) {
+        std::optional<Aside<Result<ByteLevelBpe::MergeList>>>& merges) {
         using Model = std::variant<ByteLevelBpe, SentencePiece, WordPiece>;
         switch (family) {
             case VocabularyFamily::ByteLevelBpe:
-                return Model(TRY(ByteLevelBpe::create(file, vocabulary, merges.get())));
+                return Model(TRY(ByteLevelBpe::create(file, vocabulary, merges->get())));
             case VocabularyFamily::SentencePiece: return Model(TRY(SentencePiece::create(file, vocabulary)));
             case VocabularyFamily::WordPiece: break;
         }
@@ -84,9 +84,10 @@ Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::load(const GgufFile& file) {
     const VocabularyFamily family = TRY(family_of(file));
-    std::future<ByteLevelBpe::MergeTexts> merges;  // read by another thread while this one reads the vocabulary
+    std::optional<Aside<Result<ByteLevelBpe::MergeList>>>
+        merges;  // read by another thread while this one reads the vocabulary
     if (family == VocabularyFamily::ByteLevelBpe) {
-        merges = std::async(std::launch::async | std::launch::deferred, ByteLevelBpe::merge_texts, std::cref(file));
+        merges.emplace([&] { return ByteLevelBpe::list_merges(file); });
     }
     Vocabulary vocabulary = TRY(Vocabulary::load(file, family));
     SpecialTokens special = TRY(SpecialTokens::create(file, vocabulary));

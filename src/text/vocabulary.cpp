@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/aside.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -97,10 +98,6 @@ Error invalid(const GgufFile& file, const std::string& what) {
     return Error{ErrorCode::InvalidModel, file.name() + ": " + what};
 }
 
-std::uint64_t hash_of(std::string_view text) {
-    return hash_bytes(std::as_bytes(std::span(text.data(), text.size())));
-}
-
 int hex_digit(char digit) {
     if (digit >= '0' && digit <= '9') return digit - '0';
     if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
@@ -116,35 +113,39 @@ int byte_of_escape(std::string_view text) {
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
+// What a token's text stands for, written to `out`; never longer than the text. Returns where it ends.
+char* write_plain(std::string_view text, char* out) {
+    return std::ranges::copy(text, out).out;
+}
+
 // Characters outside the alphabet can only come from tokens added later, which are plain text.
-void append_from_alphabet(std::string& out, std::string_view text) {
-    const auto is_itself = [](char c) { return c > ' ' && c < '\x7f'; };
+char* write_from_alphabet(std::string_view text, char* out) {
     for (std::size_t offset = 0; offset < text.size();) {
-        const auto rest = text.begin() + static_cast<std::ptrdiff_t>(offset);
-        if (const auto end = std::find_if_not(rest, text.end(), is_itself); end != rest) {
-            out.append(rest, end);
-            offset += static_cast<std::size_t>(end - rest);
+        if (text[offset] > ' ' && text[offset] < '\x7f') {  // most are themselves
+            *out++ = text[offset++];
             continue;
         }
         const CodePoint point = decode_utf8(text, offset);
         const int byte = point.length == 0 ? -1 : byte_of_character(point.value);
         const std::size_t length = std::max<std::size_t>(point.length, 1);
         if (byte >= 0) {
-            out.push_back(static_cast<char>(static_cast<unsigned char>(byte)));
+            *out++ = static_cast<char>(static_cast<unsigned char>(byte));
         } else {
-            out.append(text.substr(offset, length));
+            out = write_plain(text.substr(offset, length), out);
         }
         offset += length;
     }
+    return out;
 }
 
-void append_with_spaces(std::string& out, std::string_view text) {
+char* write_with_spaces(std::string_view text, char* out) {
     for (std::size_t offset = 0; offset < text.size();) {
         const std::size_t next = std::min(text.find(kVisibleSpace, offset), text.size());
-        out.append(text.substr(offset, next - offset));
-        if (next < text.size()) out.push_back(' ');
+        out = write_plain(text.substr(offset, next - offset), out);
+        if (next < text.size()) *out++ = ' ';
         offset = next + kVisibleSpace.size();
     }
+    return out;
 }
 
 }  // namespace
@@ -167,26 +168,36 @@ int byte_of_character(std::uint32_t code_point) {
     return code_point == 256 + 33 + 34 ? 0xad : -1;
 }
 
+// The upper byte is the length of a text of up to seven bytes, which are the others; or all ones before a hash.
+TokenIndex::Tag TokenIndex::tag_of(std::string_view text) {
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(text.data(), text.size()));
+    if (bytes.size() < sizeof(Tag)) return few_bytes(bytes.data(), bytes.size()) | Tag{bytes.size()} << 56;
+    return hash_bytes(bytes) | Tag{0xff} << 56;
+}
+
+bool TokenIndex::is_text(Tag tag) {
+    return tag >> 56 != 0xff;
+}
+
 std::optional<TokenIndex> TokenIndex::create(const std::vector<std::string_view>& texts) {
     TokenIndex index;
     const std::size_t slots = std::bit_ceil(texts.size() * 3 / 2 + 1);
-    const std::size_t mask = slots - 1;
     reserve_large(index.slots_, slots);
     index.slots_.resize(slots);
-    std::vector<std::uint64_t> hashes(texts.size());
-    std::ranges::transform(texts, hashes.begin(), hash_of);
+    std::vector<Search> searches(texts.size());
+    std::ranges::transform(texts, searches.begin(), [&](std::string_view text) { return index.begin_search(text); });
     for (std::size_t i = 0; i < texts.size(); ++i) {
         const std::string_view text = texts[i];
-        if (i + kSlotsAhead < hashes.size()) fetch_line(&index.slots_[hashes[i + kSlotsAhead] & mask]);
+        if (i + kSlotsAhead < searches.size()) fetch_line(&index.slots_[searches[i + kSlotsAhead].slot]);
         if (text.empty()) continue;
         index.longest_ = std::max(index.longest_, text.size());
-        const std::uint64_t hash = hashes[i];
-        const std::uint32_t tag = static_cast<std::uint32_t>(hash >> 32);
+        const Tag tag = searches[i].tag;
         const auto is_free = [&](const Slot& slot) {
-            return slot.token < 0 || (slot.tag == tag && texts[static_cast<std::size_t>(slot.token)] == text);
+            return slot.token < 0 ||
+                   (slot.tag == tag && (is_text(tag) || texts[static_cast<std::size_t>(slot.token)] == text));
         };
-        std::size_t at = hash & mask;
-        for (std::size_t tries = 0; !is_free(index.slots_[at]); at = (at + 1) & mask) {
+        std::size_t at = searches[i].slot;
+        for (std::size_t tries = 0; !is_free(index.slots_[at]); at = (at + 1) & (slots - 1)) {
             if (++tries > kMostTries) return std::nullopt;
         }
         if (index.slots_[at].token >= 0) index.texts_differ_ = false;
@@ -196,8 +207,8 @@ std::optional<TokenIndex> TokenIndex::create(const std::vector<std::string_view>
 }
 
 TokenIndex::Search TokenIndex::begin_search(std::string_view text) const {
-    const std::uint64_t hash = hash_of(text);
-    return {hash & (slots_.size() - 1), static_cast<std::uint32_t>(hash >> 32)};
+    const Tag tag = tag_of(text);
+    return {mix64(tag) & (slots_.size() - 1), tag};
 }
 
 void TokenIndex::skip_other_tags(Search& search) const {
@@ -212,7 +223,7 @@ TokenId TokenIndex::end_search(const std::vector<std::string_view>& texts, std::
     for (;; search.slot = (search.slot + 1) & mask) {
         skip_other_tags(search);
         const TokenId token = slots_[search.slot].token;
-        if (token < 0 || texts[static_cast<std::size_t>(token)] == text) return token;
+        if (token < 0 || is_text(search.tag) || texts[static_cast<std::size_t>(token)] == text) return token;
     }
 }
 
@@ -224,7 +235,7 @@ TokenId TokenIndex::find(const std::vector<std::string_view>& texts, std::string
 void TokenIndex::find_all(const std::vector<std::string_view>& texts, std::span<const std::string_view> wanted,
                           std::span<TokenId> found) const {
     std::array<Search, kFoundTogether> searches;
-    const auto text_at = [&](std::size_t slot) { return texts.data() + std::max(slots_[slot].token, 0); };
+    const auto text_at = [&](const Search& search) { return texts.data() + std::max(slots_[search.slot].token, 0); };
     for (std::size_t first = 0; first < wanted.size(); first += kFoundTogether) {
         const std::size_t count = std::min(wanted.size() - first, kFoundTogether);
         for (std::size_t i = 0; i < count; ++i) {
@@ -233,9 +244,11 @@ void TokenIndex::find_all(const std::vector<std::string_view>& texts, std::span<
         }
         for (std::size_t i = 0; i < count; ++i) {
             skip_other_tags(searches[i]);
-            fetch_line_near(text_at(searches[i].slot));
+            if (!is_text(searches[i].tag)) fetch_line_near(text_at(searches[i]));
         }
-        for (std::size_t i = 0; i < count; ++i) fetch_line_near(text_at(searches[i].slot)->data());
+        for (std::size_t i = 0; i < count; ++i) {
+            if (!is_text(searches[i].tag)) fetch_line_near(text_at(searches[i])->data());
+        }
         for (std::size_t i = 0; i < count; ++i) {
             found[first + i] = end_search(texts, wanted[first + i], searches[i]);
         }
@@ -249,14 +262,15 @@ Result<Vocabulary> Vocabulary::load(const GgufFile& file, VocabularyFamily famil
     if (vocabulary.texts_.size() > std::numeric_limits<TokenId>::max()) {
         return invalid(file, "key '" + std::string(kTokensKey) + "' has too many tokens");
     }
+    TRY(vocabulary.load_kinds(file));
+    Aside<Status> bytes([&] { return vocabulary.load_bytes(file, family); });
     std::optional<TokenIndex> index = TokenIndex::create(vocabulary.texts_);
     if (!index) return invalid(file, "key '" + std::string(kTokensKey) + "' has texts that are made to collide");
     vocabulary.index_ = std::move(*index);
-    TRY(vocabulary.load_kinds(file));
+    TRY(bytes.get());
     TRY(vocabulary.load_scores(file, family));
     TRY(vocabulary.load_special(file, family));
     TRY(vocabulary.load_ends(file));
-    TRY(vocabulary.load_bytes(file, family));
     return vocabulary;
 }
 
@@ -375,45 +389,45 @@ Status Vocabulary::load_ends(const GgufFile& file) {
     return {};
 }
 
+// As the file has the kinds. The few that change afterwards are written as they are.
 Status Vocabulary::load_bytes(const GgufFile& file, VocabularyFamily family) {
+    const auto write_normal = family == VocabularyFamily::ByteLevelBpe ? write_from_alphabet : write_with_spaces;
+    std::size_t most = 0;
+    for (const std::string_view text : texts_) most += text.size();
+    if (most > std::numeric_limits<std::uint32_t>::max()) {
+        return invalid(file, "key '" + std::string(kTokensKey) + "' holds more than 4 GiB of text");
+    }
+    bytes_.resize(most);
     bytes_begin_.reserve(texts_.size() + 1);
-    std::size_t text_bytes = 0;
-    for (const std::string_view text : texts_) text_bytes += text.size();
-    bytes_.reserve(text_bytes);  // no token spells more than its text
+    char* out = bytes_.data();
+    const auto end = [&] { return static_cast<std::uint32_t>(out - bytes_.data()); };
     for (std::size_t i = 0; i < texts_.size(); ++i) {
-        bytes_begin_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+        bytes_begin_.push_back(end());
         switch (kinds_[i]) {
-            case TokenKind::Normal:
-                if (family == VocabularyFamily::ByteLevelBpe) {
-                    append_from_alphabet(bytes_, texts_[i]);
-                } else {
-                    append_with_spaces(bytes_, texts_[i]);
-                }
-                break;
-            case TokenKind::UserDefined: bytes_.append(texts_[i]); break;
+            case TokenKind::Normal: out = write_normal(texts_[i], out); break;
             case TokenKind::Byte: {
                 const int byte = byte_of_escape(texts_[i]);
                 if (byte < 0) {
                     return invalid(file, "token " + std::to_string(i) + " of key '" + std::string(kTokensKey) +
                                              "' is of type byte, but not written as one");
                 }
-                bytes_.push_back(static_cast<char>(static_cast<unsigned char>(byte)));
+                *out++ = static_cast<char>(static_cast<unsigned char>(byte));
                 break;
             }
+            case TokenKind::UserDefined:
             case TokenKind::Unknown:
             case TokenKind::Control:
-            case TokenKind::Unused: break;
-        }
-        if (bytes_.size() > std::numeric_limits<std::uint32_t>::max()) {
-            return invalid(file, "key '" + std::string(kTokensKey) + "' holds more than 4 GiB of text");
+            case TokenKind::Unused: out = write_plain(texts_[i], out); break;
         }
     }
-    bytes_begin_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+    bytes_begin_.push_back(end());
+    bytes_.resize(end());
     return {};
 }
 
 std::string_view Vocabulary::bytes(TokenId token) const {
     const std::size_t i = static_cast<std::size_t>(token);
+    if (kinds_[i] == TokenKind::Unknown || kinds_[i] == TokenKind::Control || kinds_[i] == TokenKind::Unused) return {};
     return std::string_view(bytes_).substr(bytes_begin_[i], bytes_begin_[i + 1] - bytes_begin_[i]);
 }
 

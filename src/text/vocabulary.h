@@ -37,15 +37,19 @@ public:
     bool texts_differ() const { return texts_differ_; }  // no two of them are equal
 
 private:
+    // A short text is its own tag, so that it is found without a look at the texts; of a long one the tag is a hash.
+    using Tag = std::uint64_t;
     struct Slot {
-        std::uint32_t tag = 0;  // upper bits of the hash, to skip most comparisons
+        Tag tag = 0;
         TokenId token = -1;
     };
     // Where a text may be: the slot is the next that has its tag, or a free one.
     struct Search {
         std::size_t slot;
-        std::uint32_t tag;
+        Tag tag;
     };
+    static Tag tag_of(std::string_view text);
+    static bool is_text(Tag tag);  // not a hash
     Search begin_search(std::string_view text) const;
     void skip_other_tags(Search& search) const;
     TokenId end_search(const std::vector<std::string_view>& texts, std::string_view text, Search search) const;
@@ -94,7 +98,7 @@ private:
     std::vector<TokenKind> kinds_;
     std::vector<float> scores_;  // empty: all 0
     TokenIndex index_;
-    std::string bytes_;                       // what the tokens contribute to the output, one after the other
+    std::string bytes_;                       // what the tokens stand for, one after the other
     std::vector<std::uint32_t> bytes_begin_;  // [tokens + 1]
     SpecialIds special_;
     std::vector<TokenId> ends_generation_;  // sorted

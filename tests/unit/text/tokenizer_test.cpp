@@ -366,6 +366,22 @@ TEST(Tokenizer, FindsTokensByTheirTextTheLastOfEquals) {
     EXPECT_FALSE(tokenizer->contains(259));
 }
 
+TEST(Tokenizer, TellsTextsOfEveryLengthApart) {
+    tiny::Vocabulary vocabulary = tiny::byte_level({});
+    std::vector<std::string> texts;
+    for (std::size_t length = 2; length <= 20; ++length) {
+        for (const char last : {'a', 'b', '\0'}) {
+            texts.push_back(std::string(length - 1, 'a') + last);
+            vocabulary.add(texts.back());
+        }
+    }
+    const tiny::Loaded tokenizer(vocabulary.metadata());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        EXPECT_EQ(tokenizer->find(texts[i]), static_cast<TokenId>(256 + i)) << texts[i].size();
+        EXPECT_EQ(tokenizer->find(texts[i] + "c"), std::nullopt);
+    }
+}
+
 TEST(Tokenizer, RefusesWhatItDoesNotKnowByName) {
     tiny::Vocabulary vocabulary = tiny::byte_level({});
     vocabulary.pre = "gpt-9";
@@ -422,6 +438,20 @@ TEST(Tokenizer, RefusesTextsMadeToCollide) {
         vocabulary.add(text);
     }
     ASSERT_EQ(hashes.front(), hashes.back());
+    expect_refusal(vocabulary.metadata(), "made to collide");
+}
+
+// The same with short texts, which are looked up without hash_bytes: all meet in the first of 4,096 places.
+TEST(Tokenizer, RefusesShortTextsMadeToCollide) {
+    tiny::Vocabulary vocabulary = tiny::byte_level({});
+    for (std::uint64_t i = 0, found = 0; found < 1500; ++i) {
+        std::string text(7, ' ');
+        for (std::size_t at = 0; at < text.size(); ++at) text[at] = static_cast<char>('0' + ((i >> (6 * at)) & 63));
+        const std::uint64_t tag = few_bytes(std::as_bytes(std::span(text)).data(), 7) | std::uint64_t{7} << 56;
+        if (mix64(tag) % 4096 != 0) continue;
+        vocabulary.add(text);
+        ++found;
+    }
     expect_refusal(vocabulary.metadata(), "made to collide");
 }
 
