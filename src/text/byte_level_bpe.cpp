@@ -5,7 +5,9 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <deque>
+#include <future>
 #include <span>
 #include <string>
 #include <thread>
@@ -90,19 +92,19 @@ Result<ByteLevelBpe> ByteLevelBpe::create(const GgufFile& file, const Vocabulary
 // those that are ready, in their order, and looks up too while none is.
 Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabulary,
                                  std::span<const std::string_view> texts) {
-    struct Part {
-        Result<std::vector<Slot>> merges = std::vector<Slot>();
-        std::atomic<bool> is_ready = false;
-    };
-    std::vector<Part> parts((texts.size() + kPartMerges - 1) / kPartMerges);
+    using Merges = Result<std::vector<Slot>>;
+    std::vector<std::packaged_task<Merges()>> parts;
+    std::vector<std::future<Merges>> read;
+    for (std::size_t first = 0; first < texts.size(); first += kPartMerges) {
+        const std::size_t count = std::min(texts.size() - first, kPartMerges);
+        parts.emplace_back([&, first, count] { return read_merges(file, vocabulary, texts, first, count); });
+        read.push_back(parts.back().get_future());
+    }
     std::atomic<std::size_t> next_part = 0;
     const auto read_part = [&] {  // false: all are taken
         const std::size_t i = next_part++;
         if (i >= parts.size()) return false;
-        const std::size_t first = i * kPartMerges;
-        parts[i].merges = read_merges(file, vocabulary, texts, first, std::min(texts.size() - first, kPartMerges));
-        parts[i].is_ready.store(true, std::memory_order_release);
-        parts[i].is_ready.notify_one();
+        parts[i]();
         return true;
     };
     const std::size_t threads =
@@ -113,10 +115,10 @@ Status ByteLevelBpe::load_merges(const GgufFile& file, const Vocabulary& vocabul
             while (read_part()) continue;
         });
     }
-    for (Part& part : parts) {
-        while (!part.is_ready.load(std::memory_order_acquire) && read_part()) continue;
-        part.is_ready.wait(false, std::memory_order_acquire);
-        const std::vector<Slot> merges = TRY(std::move(part.merges));
+    for (std::future<Merges>& part : read) {
+        const auto is_ready = [&] { return part.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
+        while (!is_ready() && read_part()) continue;
+        const std::vector<Slot> merges = TRY(part.get());
         if (add_merges(merges)) continue;
         return Error{ErrorCode::InvalidModel,
                      file.name() + ": key '" + std::string(kMergesKey) + "' has pairs that are made to collide"};

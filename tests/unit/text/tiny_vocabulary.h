@@ -130,6 +130,19 @@ inline Vocabulary byte_level(const std::vector<std::pair<std::string, std::strin
     return out;
 }
 
+// So many that several threads read them: of all words such as Rg, then of all such as RgV.
+inline std::vector<std::pair<std::string, std::string>> many_merges() {
+    std::vector<std::pair<std::string, std::string>> merges;
+    for (char first = 'A'; first <= 'Z'; ++first) {
+        for (char second = 'a'; second <= 'z'; ++second) merges.push_back({{first}, {second}});
+    }
+    for (std::size_t pair = 0; pair < 26 * 26; ++pair) {
+        for (char third = 'A'; third <= 'Z'; ++third)
+            merges.push_back({merges[pair].first + merges[pair].second, {third}});
+    }
+    return merges;
+}
+
 // Tokens 0 to 2 are <unk>, <s> and </s>, 3 to 258 the bytes; then the given ones with falling scores.
 inline Vocabulary sentence_piece(const std::vector<std::string>& pieces) {
     Vocabulary out{.model = "llama", .pre = "default", .tokens = {}, .kinds = {}, .scores = {}, .merges = {}};

@@ -120,19 +120,11 @@ TEST(ByteLevelBpe, MergesOfWhatIsNoTokenAreIgnored) {
     EXPECT_EQ(encode(tiny::Loaded(vocabulary.metadata()), "abc"), (Tokens{256, 'c'}));
 }
 
-// So many that several threads read them: all words such as RgV, of which one is no token.
 TEST(ByteLevelBpe, FindsEveryOneOfManyMerges) {
-    std::vector<std::pair<std::string, std::string>> merges;
-    for (char first = 'A'; first <= 'Z'; ++first) {
-        for (char second = 'a'; second <= 'z'; ++second) merges.push_back({{first}, {second}});
-    }
-    for (std::size_t pair = 0; pair < 26 * 26; ++pair) {
-        for (char third = 'A'; third <= 'Z'; ++third)
-            merges.push_back({merges[pair].first + merges[pair].second, {third}});
-    }
+    const std::vector<std::pair<std::string, std::string>> merges = tiny::many_merges();
     tiny::Vocabulary vocabulary = tiny::byte_level(merges);
     ASSERT_EQ(vocabulary.tokens[256 + 12345], "RgV");
-    vocabulary.tokens[256 + 12345] = "RgV, but not as one word";
+    vocabulary.tokens[256 + 12345] = "RgV, but not as one word";  // which is no token then
     const tiny::Loaded tokenizer(vocabulary.metadata());
     for (std::size_t i = 0; i < merges.size(); ++i) {
         const TokenId token = static_cast<TokenId>(256 + i);
