@@ -169,6 +169,7 @@ struct Direct256 {
 template <typename Type>
 struct Gemm256 {
     static constexpr std::size_t kChunkColumns = kBlock256;
+    static constexpr std::size_t kChunkParts = 8;
     static constexpr std::size_t kVectors = kGemmVectors;
 
     struct Chunk {
@@ -180,13 +181,14 @@ struct Gemm256 {
         Floats dmin[kVectors];
     };
 
+    static std::size_t bytes_of(std::size_t columns) { return columns / kBlock256 * Type::Layout::kBytes; }
+
     static void unpack(const PanelTask& task, std::size_t vector, std::size_t column, Chunk& chunk) {
         for (std::size_t p = 0; p < kVectors; ++p) {
             const VectorRows rows = vector_rows(task.panels, task.panel_bytes, vector + p);
-            const std::byte* block = rows.panel + column / kBlock256 * Type::Layout::kBytes;
+            const std::byte* block = rows.panel + bytes_of(column);
             for (std::size_t group = 0; group < 8 / Type::kPeriod; ++group) {
                 unrolled<Type::kPeriod>([&](auto j) __attribute__((always_inline)) {
-                    prefetch<Type::Layout::kBytes, 8>(block, group * Type::kPeriod + j.kIndex);
                     Ints(&weights)[8][kVectors] = chunk.weights[group * Type::kPeriod + j.kIndex];
                     unrolled<8>([&](auto v) __attribute__((always_inline)) {
                         weights[v.kIndex][p] =
@@ -204,9 +206,9 @@ struct Gemm256 {
         }
     }
 
-    template <std::size_t kTokens>
     static void tile(const PanelTask& task, const Chunk& chunk, std::size_t column, std::size_t token,
-                     Accumulators sums) {
+                     Accumulators sums, NextChunk& next) {
+        constexpr std::size_t kTokens = kTileTokens;
         const ActivationBlock256* x[kTokens];
         const std::int8_t* q[kTokens];
         Floats acc[kTokens][kVectors];
@@ -223,6 +225,7 @@ struct Gemm256 {
             const auto scales = [&](std::size_t p) __attribute__((always_inline)) {
                 return chunk.scales[j][p];
             };
+            next.ask();
             add_sub_block<Type>(weights, scales, q, isums);
             for (std::size_t t = 0; t < kTokens; ++t) q[t] += 32;
         }

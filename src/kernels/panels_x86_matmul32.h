@@ -100,6 +100,7 @@ template <typename Type>
 struct Gemm32 {
     static constexpr std::size_t kChunkBlocks = 16;
     static constexpr std::size_t kChunkColumns = kChunkBlocks * kBlock32;
+    static constexpr std::size_t kChunkParts = kChunkBlocks;
     static constexpr std::size_t kVectors = kGemmVectors;
 
     struct Chunk {
@@ -108,6 +109,9 @@ struct Gemm32 {
         Floats minimums[Type::Layout::kMinimum ? kChunkBlocks : 1][kVectors];
     };
 
+    static std::size_t bytes_of(std::size_t columns) {
+        return (columns + Type::Layout::kColumns - 1) / Type::Layout::kColumns * Type::Layout::kBytes;
+    }
     static std::size_t blocks_in(const PanelTask& task, std::size_t column) {
         const std::size_t left = (task.columns - column) / kBlock32;
         return left < kChunkBlocks ? left : kChunkBlocks;
@@ -117,10 +121,9 @@ struct Gemm32 {
         const std::size_t blocks = blocks_in(task, column);
         for (std::size_t p = 0; p < kVectors; ++p) {
             const VectorRows rows = vector_rows(task.panels, task.panel_bytes, vector + p);
-            const std::byte* first = rows.panel + column / Type::Layout::kColumns * Type::Layout::kBytes;
+            const std::byte* first = rows.panel + bytes_of(column);
             for (std::size_t b = 0; b < blocks; ++b) {
                 const std::byte* pair = first + b / 2 * Type::Layout::kBytes;
-                prefetch<Type::Layout::kBytes, 2>(pair, b % 2);
                 unrolled<8>([&](auto v) __attribute__((always_inline)) {
                     chunk.weights[b][v.kIndex][p] = Type::template weight<decltype(v)::kIndex>(pair, b % 2, rows.row);
                 });
@@ -130,9 +133,9 @@ struct Gemm32 {
         }
     }
 
-    template <std::size_t kTokens>
     static void tile(const PanelTask& task, const Chunk& chunk, std::size_t column, std::size_t token,
-                     Accumulators sums) {
+                     Accumulators sums, NextChunk& next) {
+        constexpr std::size_t kTokens = kTileTokens;
         const ActivationBlock32* x[kTokens];
         Floats acc[kTokens][kVectors];
         for (std::size_t t = 0; t < kTokens; ++t) {
@@ -145,6 +148,7 @@ struct Gemm32 {
                 return chunk.weights[b][v.kIndex][p];
             };
             const std::size_t minimum = Type::Layout::kMinimum ? b : 0;
+            next.ask();
             add_block32<Type, kTokens, kVectors>(weights, chunk.scales[b], chunk.minimums[minimum], x, b, acc);
         }
         store_sums(sums, acc);

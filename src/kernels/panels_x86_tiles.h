@@ -141,19 +141,51 @@ struct Accumulators {
     std::size_t stride;
 };
 
-// Many tokens: chunks of columns are unpacked for two vectors of rows and met by every token.
+// What is unpacked next, asked for bit by bit while tokens meet what has been unpacked: memory would be idle meanwhile,
+// and unpacking would wait for it.
+class NextChunk {
+public:
+    // The chunk after that at `column`: the next one of the panels at `vector`, or the first one of those behind them.
+    template <typename Gemm>
+    static NextChunk after(const PanelTask& task, std::size_t vector, std::size_t column, std::size_t tiles) {
+        const std::size_t next = column + Gemm::kChunkColumns < task.columns ? column + Gemm::kChunkColumns : 0;
+        const std::size_t skipped = next == 0 ? kPanels * task.panel_bytes : Gemm::bytes_of(next);
+        const std::size_t left = task.columns - next;
+        const std::size_t bytes = Gemm::bytes_of(left < Gemm::kChunkColumns ? left : Gemm::kChunkColumns);
+        NextChunk chunk;
+        chunk.at_ = vector_rows(task.panels, task.panel_bytes, vector).panel + skipped;
+        chunk.panel_bytes_ = task.panel_bytes;
+        chunk.lines_ = bytes / kCacheLine;
+        chunk.each_ = (chunk.lines_ + tiles * Gemm::kChunkParts - 1) / (tiles * Gemm::kChunkParts);
+        return chunk;
+    }
+
+    [[gnu::always_inline]] void ask() {
+        for (std::size_t i = lines_ < each_ ? lines_ : each_; i > 0; --i, --lines_, at_ += kCacheLine) {
+            for (std::size_t p = 0; p < kPanels; ++p) fetch_line(at_ + p * panel_bytes_);
+        }
+    }
+
+private:
+    static constexpr std::size_t kPanels = kGemmVectors / kPanelVectors;
+
+    const std::byte* at_;
+    std::size_t panel_bytes_;
+    std::size_t lines_;  // left, of each panel
+    std::size_t each_;   // time
+};
+
+// Many tokens: chunks of columns are unpacked for two vectors of rows and met by every token. A tile that goes past the
+// last token repeats it; there is room for its sums.
 template <typename Gemm>
 inline void run_chunks(const PanelTask& task, std::size_t vector, std::size_t first, std::size_t count,
                        Accumulators sums) {
     typename Gemm::Chunk chunk;
     for (std::size_t column = 0; column < task.columns; column += Gemm::kChunkColumns) {
         Gemm::unpack(task, vector, column, chunk);
-        std::size_t t = 0;
-        for (; t + kTileTokens <= count; t += kTileTokens) {
-            Gemm::template tile<kTileTokens>(task, chunk, column, first + t, {sums.at + t * sums.stride, sums.stride});
-        }
-        for (; t < count; ++t) {
-            Gemm::template tile<1>(task, chunk, column, first + t, {sums.at + t * sums.stride, sums.stride});
+        NextChunk next = NextChunk::after<Gemm>(task, vector, column, (count + kTileTokens - 1) / kTileTokens);
+        for (std::size_t t = 0; t < count; t += kTileTokens) {
+            Gemm::tile(task, chunk, column, first + t, {sums.at + t * sums.stride, sums.stride}, next);
         }
     }
 }
@@ -165,6 +197,7 @@ inline void run_rows(const PanelTask& task, std::size_t vector) {
     constexpr std::size_t kRows = kGemmVectors * kVectorRows;
     const std::size_t row = vector * kVectorRows;
     const bool whole = row + kRows <= task.rows;
+    static_assert(kScratchTokens % kTileTokens == 0);
     alignas(64) float buffer[kScratchTokens * kRows];
     for (std::size_t first = 0; first < task.tokens; first += kScratchTokens) {
         const std::size_t count = task.tokens - first < kScratchTokens ? task.tokens - first : kScratchTokens;
