@@ -20,6 +20,7 @@ inline void install_float_matmuls(Kernels& table) {
     install_float_matmul<WeightF16>(table, DType::F16);
     install_float_matmul<WeightBF16>(table, DType::BF16);
     table.float_tiles.tile_tokens = kTileTokens;
+    table.float_tiles.tiles_from = kTilesFrom;
     table.float_tiles.tile = tile_floats;
     table.float_tiles.matmul_scratch = float_scratch_bytes;
 }

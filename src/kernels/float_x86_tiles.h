@@ -18,6 +18,7 @@ namespace {
 using Vector = __m512;
 inline constexpr std::size_t kWidth = 16;
 inline constexpr std::size_t kGroupRows = 8;  // 24 sums, 3 vectors of tokens, and a weight
+inline constexpr std::size_t kTilesFrom = 32;
 
 [[gnu::always_inline]] inline Vector load_vector(const float* x) {
     return _mm512_loadu_ps(x);
@@ -77,6 +78,7 @@ inline constexpr std::size_t kGroupRows = 8;  // 24 sums, 3 vectors of tokens, a
 using Vector = __m256;
 inline constexpr std::size_t kWidth = 8;
 inline constexpr std::size_t kGroupRows = 4;  // 12 sums, 3 vectors of tokens, and a weight
+inline constexpr std::size_t kTilesFrom = 17;
 
 [[gnu::always_inline]] inline Vector load_vector(const float* x) {
     return _mm256_loadu_ps(x);

@@ -107,6 +107,7 @@ struct FloatTileKernels {
     static constexpr std::size_t kRowMultiple = 8;
     static constexpr std::size_t kColumnMultiple = 16;
     std::size_t tile_tokens = 0;  // 0: this level has none
+    std::size_t tiles_from = 17;  // tokens; fewer are quicker as rows
     void (*tile)(const TileTask& task) = nullptr;
     void (*matmul[kDTypeLimit])(const MatmulTask& task) = {};      // by weight type; the first token begins a tile
     std::size_t (*matmul_scratch)(std::size_t columns) = nullptr;  // bytes of MatmulTask::scratch; null: none

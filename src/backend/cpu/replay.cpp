@@ -108,7 +108,8 @@ void CpuReplay::run(std::size_t first_step, std::size_t last_step, const StepInp
 
 Arrangement CpuReplay::arrangement(const CpuStep& step, std::size_t tokens) const {
     if (step.can_be_fast && only_prompts_ && tokens >= kFastRows) return Arrangement::FastTiles;
-    const std::size_t enough = step.arrangement == Arrangement::FloatTiles ? kFewRows + 1 : kernels_->tiles_from;
+    const bool has_floats = step.arrangement == Arrangement::FloatTiles;
+    const std::size_t enough = has_floats ? kernels_->float_tiles.tiles_from : kernels_->tiles_from;
     return tokens >= enough ? step.arrangement : Arrangement::Rows;
 }
 
