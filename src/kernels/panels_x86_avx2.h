@@ -18,6 +18,7 @@ using Floats = __m256;
 
 inline constexpr std::size_t kVectorRows = 8;
 inline constexpr std::size_t kDirectTokens = 4;  // that share weights as they come from memory
+inline constexpr std::size_t kWalkedPanels = 4;  // at a time by one token, of blocks of 32
 inline constexpr bool kSignedBytes = true;       // types with integers beyond +-31 keep their sign (PSIGNB)
 
 [[gnu::always_inline]] inline Ints load_ints(const void* from) {

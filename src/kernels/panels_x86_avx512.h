@@ -18,6 +18,7 @@ using Floats = __m512;
 
 inline constexpr std::size_t kVectorRows = 16;
 inline constexpr std::size_t kDirectTokens = 8;  // that share weights as they come from memory
+inline constexpr std::size_t kWalkedPanels = 8;  // at a time by one token, of blocks of 32
 inline constexpr bool kSignedBytes = false;
 
 [[gnu::always_inline]] inline Ints load_ints(const void* from) {

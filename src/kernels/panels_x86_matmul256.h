@@ -239,13 +239,16 @@ struct Gemm256 {
 
 template <typename Type>
 void matmul_panels256(const PanelTask& task) {
-    // One token or two, as with blocks of 32; more fill the registers with the sums and scales of one panel.
-    if (task.tokens <= 2) {
-        const std::size_t left = run_groups<2>(task, 0, [&](std::size_t panel) {
-            if (task.tokens == 1) return Direct256<Type, 2>::template run<1>(task, panel, 0);
-            Direct256<Type, 2>::template run<2>(task, panel, 0);
+    // As with blocks of 32, but the scales of a panel take registers too, and more than two tokens fill them with one.
+    if (task.tokens == 1) {
+        return run_groups<kWalkedPanels / 2>(task, 0, [&](auto panels, std::size_t first) {
+            Direct256<Type, decltype(panels)::kIndex>::template run<1>(task, first, 0);
         });
-        return run_direct<Direct256<Type, 1>>(task, left);
+    }
+    if (task.tokens == 2) {
+        return run_groups<2>(task, 0, [&](auto panels, std::size_t first) {
+            Direct256<Type, decltype(panels)::kIndex>::template run<2>(task, first, 0);
+        });
     }
     run_matmul<Gemm256<Type>, Direct256<Type, 1>>(task);
 }

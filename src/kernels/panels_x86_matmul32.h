@@ -157,17 +157,17 @@ struct Gemm32 {
 
 template <typename Type>
 void matmul_panels32(const PanelTask& task) {
-    // One token walks through four panels at a time: memory brings more from several places than from one. Up to four
+    // One token walks through several panels at a time: memory brings more from many places than from one. Up to four
     // meet two panels: their activations, more than the first cache holds where rows are long, are read half as often.
+    if (task.tokens == 1) {
+        return run_groups<kWalkedPanels>(task, 0, [&](auto panels, std::size_t first) {
+            Direct32<Type, decltype(panels)::kIndex>::template run<1>(task, first, 0);
+        });
+    }
     if (task.tokens <= 4) {
-        std::size_t panel = 0;
-        if (task.tokens == 1) {
-            panel = run_groups<4>(task, panel,
-                                  [&](std::size_t first) { Direct32<Type, 4>::template run<1>(task, first, 0); });
-        }
-        panel = run_groups<2>(
-            task, panel, [&](std::size_t first) { run_up_to_four<Direct32<Type, 2>>(task, first, 0, task.tokens); });
-        return run_direct<Direct32<Type, 1>>(task, panel);
+        return run_groups<2>(task, 0, [&](auto panels, std::size_t first) {
+            run_up_to_four<Direct32<Type, decltype(panels)::kIndex>>(task, first, 0, task.tokens);
+        });
     }
     run_matmul<Gemm32<Type>, Direct32<Type, 1>>(task);
 }

@@ -128,11 +128,11 @@ inline void run_direct(const PanelTask& task, std::size_t first_panel) {
         while (token < task.tokens) token += run_tile<Tile>(task, panel, token);
     }
 }
-// Groups of kPanels panels from `panel` on by run(first panel). Returns the first panel left.
+// Groups of kPanels panels from `panel` on by run(Step<kPanels>, first panel), what is left in groups half as large.
 template <std::size_t kPanels, typename Run>
-inline std::size_t run_groups(const PanelTask& task, std::size_t panel, Run run) {
-    for (; (panel + kPanels - 1) * x86::kPanelRows < task.rows; panel += kPanels) run(panel);
-    return panel;
+inline void run_groups(const PanelTask& task, std::size_t panel, Run run) {
+    for (; (panel + kPanels - 1) * x86::kPanelRows < task.rows; panel += kPanels) run(Step<kPanels>{}, panel);
+    if constexpr (kPanels > 1) run_groups<kPanels / 2>(task, panel, run);
 }
 
 // Sums in progress of many tokens.

@@ -138,8 +138,9 @@ struct FewTokens32 {
     }
 
     static void run_all(const PanelTask& task) {
-        const std::size_t left = run_groups<kPanels>(task, 0, [&](std::size_t panel) { run(task, panel); });
-        run_groups<1>(task, left, [&](std::size_t panel) { FewTokens32<Type, kTokens, 1>::run(task, panel); });
+        run_groups<kPanels>(task, 0, [&](auto panels, std::size_t first) {
+            FewTokens32<Type, kTokens, decltype(panels)::kIndex>::run(task, first);
+        });
     }
 };
 

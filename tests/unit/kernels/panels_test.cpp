@@ -72,11 +72,11 @@ TEST(Panels, LongRowsAndManyTokensCrossEveryInnerBorder) {
     }
 }
 
-// Few tokens walk through two or four panels at a time: groups of them, what is left, and a group whose last panel is
+// Few tokens walk through up to eight panels at a time: groups of them, what is left, and a group whose last panel is
 // not full.
 TEST(Panels, GroupsOfPanelsAndWhatIsLeftOfThem) {
     for (const DType type : kAllTypes) {
-        for (const std::size_t rows : {61u, 64u, 150u}) {
+        for (const std::size_t rows : {61u, 64u, 150u, 231u}) {
             for (const std::size_t tokens : {1u, 2u, 3u, 4u, 8u}) {
                 expect_equal({type, rows, 768}, random_values(tokens * 768, tokens), tokens);
                 if (HasFatalFailure()) return;
