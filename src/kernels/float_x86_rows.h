@@ -1,5 +1,6 @@
 // Matmul of float weights on x86 for few tokens, and for shapes that have no tiles: some rows and tokens at a time,
-// over all their columns.
+// over all their columns. The rows of a group lie far apart, and those below each are next: memory brings more from
+// several places than from one.
 #pragma once
 
 #include "kernels/float_x86_lanes.h"
@@ -8,7 +9,7 @@ namespace hearth {
 
 namespace {
 
-inline constexpr std::size_t kPrefetchBytes = 2048;
+inline constexpr std::size_t kPrefetchBytes = 8192;  // of all places together
 
 // The columns past the last whole sixteen, and the tree.
 template <typename Weight>
@@ -29,6 +30,7 @@ inline void finish_sum(const MatmulTask& task, std::size_t row, std::size_t toke
 
 inline constexpr std::size_t kRowsAtOnce = 4;  // sixteen sums, whose lanes are folded together
 inline constexpr std::size_t kTokensAtOnce = 4;
+inline constexpr std::size_t kFewTokens = 2;  // that meet twice as many rows
 
 // The first or last eight lanes of two sums.
 [[gnu::always_inline]] inline Lanes two_halves(Lanes a, Lanes b, bool last) {
@@ -57,12 +59,13 @@ inline constexpr std::size_t kTokensAtOnce = 4;
 
 inline constexpr std::size_t kRowsAtOnce = 2;  // 12 registers of sums
 inline constexpr std::size_t kTokensAtOnce = 3;
+inline constexpr std::size_t kFewTokens = 1;
 
 #endif
 
 template <typename Weight, std::size_t kRows, std::size_t kTokens>
-[[gnu::always_inline]] inline void finish_sums(const MatmulTask& task, std::size_t row, std::size_t token,
-                                               const Lanes (&sums)[kTokens][kRows]) {
+[[gnu::always_inline]] inline void finish_sums(const MatmulTask& task, std::size_t row, std::size_t apart,
+                                               std::size_t token, const Lanes (&sums)[kTokens][kRows]) {
 #if defined(__AVX512F__)
     if constexpr (kRows * kTokens == 16) {
         if (task.columns % kLaneCount == 0) {
@@ -71,38 +74,35 @@ template <typename Weight, std::size_t kRows, std::size_t kTokens>
             float folded[kTokens][kRows];
             store_lanes(folded[0], sums_of_lanes(lanes));
             for (std::size_t t = 0; t < kTokens; ++t) {
-                __builtin_memcpy(task.out + (token + t) * task.out_stride + row, folded[t], sizeof folded[t]);
+                float* out = task.out + (token + t) * task.out_stride + row;
+                for (std::size_t r = 0; r < kRows; ++r) out[r * apart] = folded[t][r];
             }
             return;
         }
     }
 #endif
     for (std::size_t r = 0; r < kRows; ++r) {
-        for (std::size_t t = 0; t < kTokens; ++t) finish_sum<Weight>(task, row + r, token + t, sums[t][r]);
+        for (std::size_t t = 0; t < kTokens; ++t) finish_sum<Weight>(task, row + r * apart, token + t, sums[t][r]);
     }
 }
 
+// kRows rows from `row` on, `apart` rows from one to the next.
 template <typename Weight, std::size_t kRows, std::size_t kTokens>
-void multiply_rows(const MatmulTask& task, std::size_t row, std::size_t token) {
+void multiply_rows(const MatmulTask& task, std::size_t row, std::size_t apart, std::size_t token) {
     using Element = typename Weight::Element;
     const Element* w[kRows];
     const float* x[kTokens];
     Lanes sums[kTokens][kRows];
     for (std::size_t r = 0; r < kRows; ++r) {
-        w[r] = weight_row<Weight>(task, row + r);
+        w[r] = weight_row<Weight>(task, row + r * apart);
         for (std::size_t t = 0; t < kTokens; ++t) sums[t][r] = zero_lanes();
     }
     for (std::size_t t = 0; t < kTokens; ++t) x[t] = activation_row(task, token + t);
-    // What lies ahead of a row's end is another of these rows: those below them are what comes next.
-    const std::size_t row_bytes = task.columns * sizeof(Element);
-    const std::size_t skip = (kRows - 1) * task.weight_row_bytes;
     const std::size_t whole = task.columns / kLaneCount * kLaneCount;
     for (std::size_t k = 0; k < whole; k += kLaneCount) {
-        const std::size_t ahead = k * sizeof(Element) + kPrefetchBytes;
-        const std::size_t jump = ahead < row_bytes ? ahead : ahead + skip;
         Lanes weights[kRows];
         for (std::size_t r = 0; r < kRows; ++r) {
-            _mm_prefetch(reinterpret_cast<const char*>(w[r]) + jump, _MM_HINT_T0);
+            _mm_prefetch(reinterpret_cast<const char*>(w[r] + k) + kPrefetchBytes / kRows, _MM_HINT_T0);
             weights[r] = Weight::load(w[r] + k);
         }
         for (std::size_t t = 0; t < kTokens; ++t) {
@@ -110,30 +110,36 @@ void multiply_rows(const MatmulTask& task, std::size_t row, std::size_t token) {
             for (std::size_t r = 0; r < kRows; ++r) sums[t][r] = multiply_add(weights[r], values, sums[t][r]);
         }
     }
-    finish_sums<Weight>(task, row, token, sums);
+    finish_sums<Weight>(task, row, apart, token, sums);
 }
 
 // From `token` on, at most kTokens.
 template <typename Weight, std::size_t kRows, std::size_t kTokens>
-void multiply_last_tokens(const MatmulTask& task, std::size_t row, std::size_t token) {
-    if (task.tokens - token == kTokens) return multiply_rows<Weight, kRows, kTokens>(task, row, token);
-    if constexpr (kTokens > 1) multiply_last_tokens<Weight, kRows, kTokens - 1>(task, row, token);
+void multiply_last_tokens(const MatmulTask& task, std::size_t row, std::size_t apart, std::size_t token) {
+    if (task.tokens - token == kTokens) return multiply_rows<Weight, kRows, kTokens>(task, row, apart, token);
+    if constexpr (kTokens > 1) multiply_last_tokens<Weight, kRows, kTokens - 1>(task, row, apart, token);
 }
 
-template <typename Weight, std::size_t kRows>
-void multiply_all_tokens(const MatmulTask& task, std::size_t row) {
+template <typename Weight, std::size_t kRows, std::size_t kTokens>
+void multiply_all_tokens(const MatmulTask& task, std::size_t row, std::size_t apart) {
     std::size_t token = 0;
-    for (; token + kTokensAtOnce < task.tokens; token += kTokensAtOnce) {
-        multiply_rows<Weight, kRows, kTokensAtOnce>(task, row, token);
+    for (; token + kTokens < task.tokens; token += kTokens) {
+        multiply_rows<Weight, kRows, kTokens>(task, row, apart, token);
     }
-    multiply_last_tokens<Weight, kRows, kTokensAtOnce>(task, row, token);
+    multiply_last_tokens<Weight, kRows, kTokens>(task, row, apart, token);
+}
+
+template <typename Weight, std::size_t kRows, std::size_t kTokens>
+void multiply_all_rows(const MatmulTask& task) {
+    const std::size_t apart = task.rows / kRows;
+    for (std::size_t row = 0; row < apart; ++row) multiply_all_tokens<Weight, kRows, kTokens>(task, row, apart);
+    for (std::size_t row = kRows * apart; row < task.rows; ++row) multiply_all_tokens<Weight, 1, kTokens>(task, row, 1);
 }
 
 template <typename Weight>
 void matmul_floats(const MatmulTask& task) {
-    std::size_t row = 0;
-    for (; row + kRowsAtOnce <= task.rows; row += kRowsAtOnce) multiply_all_tokens<Weight, kRowsAtOnce>(task, row);
-    for (; row < task.rows; ++row) multiply_all_tokens<Weight, 1>(task, row);
+    if (task.tokens <= kFewTokens) return multiply_all_rows<Weight, 2 * kRowsAtOnce, kFewTokens>(task);
+    multiply_all_rows<Weight, kRowsAtOnce, kTokensAtOnce>(task);
 }
 
 }  // namespace
