@@ -155,13 +155,14 @@ public:
         NextChunk chunk;
         chunk.at_ = vector_rows(task.panels, task.panel_bytes, vector).panel + skipped;
         chunk.panel_bytes_ = task.panel_bytes;
-        chunk.lines_ = bytes / kCacheLine;
-        chunk.each_ = (chunk.lines_ + tiles * Gemm::kChunkParts - 1) / (tiles * Gemm::kChunkParts);
+        chunk.lines_left_ = bytes / kCacheLine;
+        chunk.lines_each_time_ = (chunk.lines_left_ + tiles * Gemm::kChunkParts - 1) / (tiles * Gemm::kChunkParts);
         return chunk;
     }
 
     [[gnu::always_inline]] void ask() {
-        for (std::size_t i = lines_ < each_ ? lines_ : each_; i > 0; --i, --lines_, at_ += kCacheLine) {
+        for (std::size_t i = lines_left_ < lines_each_time_ ? lines_left_ : lines_each_time_; i > 0;
+             --i, --lines_left_, at_ += kCacheLine) {
             for (std::size_t p = 0; p < kPanels; ++p) fetch_line(at_ + p * panel_bytes_);
         }
     }
@@ -171,8 +172,8 @@ private:
 
     const std::byte* at_;
     std::size_t panel_bytes_;
-    std::size_t lines_;  // left, of each panel
-    std::size_t each_;   // time
+    std::size_t lines_left_;  // of each panel
+    std::size_t lines_each_time_;
 };
 
 // Many tokens: chunks of columns are unpacked for two vectors of rows and met by every token. A tile that goes past the
