@@ -58,10 +58,14 @@ template <int kTile>
 [[gnu::always_inline]] inline void store_tile(void* rows, std::size_t row_stride) {
     __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(rows), "r"(row_stride), "i"(kTile));
 }
-// Adds the products of signed and unsigned bytes.
-template <int kSums, int kSigned, int kUnsigned>
+// Adds the products of activations, signed bytes, and weights, signed or unsigned ones.
+template <int kSums, int kActivations, int kWeights, bool kSignedWeights>
 [[gnu::always_inline]] inline void add_tile_products() {
-    __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kSigned), "i"(kUnsigned));
+    if constexpr (kSignedWeights) {
+        __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kActivations), "i"(kWeights));
+    } else {
+        __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kActivations), "i"(kWeights));
+    }
 }
 
 }  // namespace

@@ -9,16 +9,18 @@ namespace hearth {
 namespace {
 
 // Up to kTokens tokens and kPanels panels, two blocks at a time: while their products are made, those of the two before
-// are scaled and added up.
+// are scaled and added up, and the weights of the two after unpacked. A core that is shared holds too few instructions
+// to find that overlap by itself.
 template <typename Type, std::size_t kTokens, std::size_t kPanels>
 struct FewTokens32 {
-    static constexpr bool kUnpacks = Type::Layout::kWords != 8;  // bytes are a tile as they lie
+    // To signed bytes. Those of Q8_0 are a tile as they lie, unsigned; their offset is taken back from the sums.
+    static constexpr bool kUnpacks = Type::Layout::kWords != 8;
     using Rows = const ActivationBlock32* const (&)[kTokens];
 
     struct alignas(64) Block {
         Ints weights[kPanels][8];
         std::int32_t sums[kPanels][kTokens][x86::kPanelRows];  // of tokens that are not there: anything, and not used
-        std::int32_t starts[kTokens];  // what the weights' offset adds to a sum, with the other sign
+        std::int32_t starts[kTokens];  // of bytes as they lie: what their offset adds to a sum, with the other sign
     };
     struct Pair {
         Block blocks[2];
@@ -36,19 +38,21 @@ struct FewTokens32 {
         const std::size_t pairs = blocks / 2;
         PanelEnd end = {.blocks = (blocks + 1) / 2, .skip = (kPanels - 1) * task.panel_bytes};
         Pair turns[2];
-        for (std::size_t i = 0; i <= pairs; ++i, --end.blocks) {
+        if (pairs > 0) prepare_both(task, panels, 0, end, x, turns[0]);
+        for (std::size_t i = 0; i <= pairs; ++i) {
             Pair& now = turns[i % 2];
+            Pair& other = turns[(i + 1) % 2];
             if (i < pairs) {
-                prepare<0>(task, panels, i, end, x, now);
-                prepare<1>(task, panels, i, end, x, now);
                 memory_barrier();
                 multiply_tiles<0>(task, panels, i, x, now);
                 multiply_tiles<1>(task, panels, i, x, now);
             }
             if (i > 0) {
-                add_up<0>(task, panels, i - 1, x, turns[(i - 1) % 2], acc);
-                add_up<1>(task, panels, i - 1, x, turns[(i - 1) % 2], acc);
+                add_up<0>(task, panels, i - 1, x, other, acc);
+                add_up<1>(task, panels, i - 1, x, other, acc);
             }
+            --end.blocks;
+            if (i + 1 < pairs) prepare_both(task, panels, i + 1, end, x, other);
             if (i < pairs) {
                 store_sums<0>(now);
                 store_sums<1>(now);
@@ -69,21 +73,29 @@ struct FewTokens32 {
         });
     }
 
+    [[gnu::always_inline]] static void prepare_both(const PanelTask& task, const std::byte* panels, std::size_t pair,
+                                                    PanelEnd end, Rows x, Pair& out) {
+        prepare<0>(task, panels, pair, end, x, out);
+        prepare<1>(task, panels, pair, end, x, out);
+    }
+
     // Block kWhich of a pair, here and below.
     template <std::size_t kWhich>
     [[gnu::always_inline]] static void prepare(const PanelTask& task, const std::byte* panels, std::size_t pair,
                                                PanelEnd end, Rows x, Pair& out) {
+        const Ints offset = set_bytes(Type::kOffset);
         unrolled<kPanels>([&](auto p) __attribute__((always_inline)) {
             const std::byte* here = panels + p.kIndex * task.panel_bytes + pair * Type::Layout::kBytes;
             prefetch<Type::Layout::kBytes, 2, kPanels>(here, kWhich, end);
             if constexpr (kUnpacks) {
                 prefetch_near<Type::Layout::kBytes, 2, kPanels>(here, kWhich, end);
                 unrolled<8>([&](auto v) __attribute__((always_inline)) {
-                    out.blocks[kWhich].weights[p.kIndex][v.kIndex] =
-                        Type::template weight<decltype(v)::kIndex>(here, kWhich, 0);
+                    const Ints weights = Type::template weight<decltype(v)::kIndex>(here, kWhich, 0);
+                    out.blocks[kWhich].weights[p.kIndex][v.kIndex] = _mm512_sub_epi8(weights, offset);
                 });
             }
         });
+        if constexpr (kUnpacks) return;
         for (std::size_t t = 0; t < kTokens; ++t) {
             out.blocks[kWhich].starts[t] = -Type::kOffset * x[t][2 * pair + kWhich].sum;
         }
@@ -104,7 +116,7 @@ struct FewTokens32 {
             }
             zero_tile<kSums>();
             load_tile<kWeights>(weights, kVectorBytes);
-            add_tile_products<kSums, kActivations, kWeights>();
+            add_tile_products<kSums, kActivations, kWeights, kUnpacks>();
         });
     }
 
@@ -127,7 +139,7 @@ struct FewTokens32 {
                 const ActivationBlock32& activations = x[t.kIndex][2 * pair + kWhich];
                 const Floats scale = set_floats(activations.scale);
                 Ints ints = load_ints(block.sums[p.kIndex][t.kIndex]);
-                if constexpr (Type::kOffset != 0) ints = _mm512_add_epi32(ints, set_ints(block.starts[t.kIndex]));
+                if constexpr (!kUnpacks) ints = _mm512_add_epi32(ints, set_ints(block.starts[t.kIndex]));
                 Floats& sum = acc[p.kIndex][t.kIndex];
                 sum = multiply_add(ints_to_floats(ints), multiply(d, scale), sum);
                 if constexpr (Type::Layout::kMinimum) {
