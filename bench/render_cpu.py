@@ -24,14 +24,15 @@ def find(run: dict, wanted: str) -> dict | None:
     return next((t for t in run["tests"] if kind(t["test"]) == wanted), None)
 
 
-def bars(title: str, entries: list[tuple[str, float, float]]) -> str:
+def bars(title: str, where: str, entries: list[tuple[str, float, float]]) -> str:
     """Two horizontal bars an entry: Hearth and the peer, in tok/s; every entry on its own scale, so all can be read."""
-    width, left, row, top = 760, 120, 44, 52
+    width, left, row, top = 760, 120, 44, 70
     height = top + row * len(entries) + 16
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
            f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
            f'<text x="16" y="24" font-size="16" font-weight="bold">{title}</text>',
-           f'<text x="16" y="42" fill="#495057">tok/s, longer is better; each pair has its own scale. '
+           f'<text x="16" y="42" fill="#495057">{where}</text>',
+           f'<text x="16" y="60" fill="#495057">tok/s, longer is better; each pair has its own scale. '
            f'<tspan fill="{HEARTH}">Hearth</tspan>, <tspan fill="{PEER}">llama.cpp</tspan>, and the ratio</text>']
     for i, (name, ours, theirs) in enumerate(entries):
         y, scale = top + i * row, (width - left - 150) / max(ours, theirs)
@@ -84,7 +85,7 @@ def plots(machine: dict, folder: pathlib.Path, stem: str) -> list[str]:
         if not entries:
             continue
         name = f"{stem}-{test.replace('@', '-')}.svg"
-        (folder / name).write_text(bars(f"{title}: {machine['name']}, {most} threads", entries), encoding="utf-8")
+        (folder / name).write_text(bars(title, f"{machine['name']}, {most} threads", entries), encoding="utf-8")
         lines.append(f"![{title}](cpu/{name})")
     return lines
 
