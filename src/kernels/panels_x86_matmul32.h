@@ -157,11 +157,17 @@ struct Gemm32 {
 
 template <typename Type>
 void matmul_panels32(const PanelTask& task) {
-    // One token walks through several panels at a time: memory brings more from many places than from one. Up to four
-    // meet two panels: their activations, more than the first cache holds where rows are long, are read half as often.
+    // One token walks through several panels at a time, two through half as many: memory brings more from many places
+    // than from one. Up to four meet two panels: their activations, more than the first cache holds where rows are
+    // long, are read half as often.
     if (task.tokens == 1) {
         return run_groups<kWalkedPanels>(task, 0, [&](auto panels, std::size_t first) {
             Direct32<Type, decltype(panels)::kIndex>::template run<1>(task, first, 0);
+        });
+    }
+    if (task.tokens == 2) {
+        return run_groups<kWalkedPanels / 2>(task, 0, [&](auto panels, std::size_t first) {
+            Direct32<Type, decltype(panels)::kIndex>::template run<2>(task, first, 0);
         });
     }
     if (task.tokens <= 4) {
