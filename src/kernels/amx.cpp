@@ -156,14 +156,15 @@ struct Tiles32 {
     }
 };
 
-// Blocks of 256 columns. A weight times its scale has at most fourteen bits; it is split into two planes of bytes. So
-// are the activations' sums, which minimums are multiplied with.
+// Blocks of 256 columns. A weight times its scale has at most fourteen bits; it is split into two planes of bytes.
+// Minimums meet the activations' sums, split in two as well, as products of bf16: of integers whose sum stays below
+// 2^24, so that floats add them up exactly.
 template <typename Type>
 struct Tiles256 {
     static constexpr std::size_t kFrom = 13;
     static constexpr std::size_t kBlockColumns = kBlock256;
     static constexpr std::size_t kChunkBlocks = 1;
-    static constexpr const TileShapes& kShapes = kTileShapes256;
+    static constexpr const TileShapes& kShapes = kTileShapes;
 
     static constexpr bool kOnePlane = Type::kLargest <= 3;  // and scales of at most 15
     // Where weights and scales are unsigned and small, the scale is what is split: the planes are q * (scale & 15) and
@@ -174,8 +175,7 @@ struct Tiles256 {
     struct Weights {
         Ints low[4][16];
         Ints high[4][16];
-        Ints low_minimums[8];  // against the sums' lower bytes
-        Ints high_minimums[8];
+        Ints minimums[Type::kMinimum ? 16 : 1];  // of 16 columns, twice
         Floats d;
         Floats dmin;
     };
@@ -202,6 +202,13 @@ struct Tiles256 {
         }
     }
 
+    // Integers of at most eight bits, whatever zeros follow them: the upper half of a float holds all of such a one.
+    [[gnu::always_inline]] static Ints bf16_pairs(Ints first, Ints second) {
+        const Ints low = _mm512_castps_si512(ints_to_floats(first));
+        const Ints high = _mm512_castps_si512(ints_to_floats(second));
+        return or_ints(_mm512_srli_epi32(low, 16), and_ints(high, set_ints(-0x10000)));
+    }
+
     static void unpack(const std::byte* panel, std::size_t first_block, std::size_t, Weights& out) {
         const std::byte* block = panel + first_block * Type::Layout::kBytes;
         for (std::size_t group = 0; group < 8 / Type::kPeriod; ++group) {
@@ -223,8 +230,11 @@ struct Tiles256 {
         out.d = halves_to_floats(block);
         if constexpr (Type::kMinimum) {
             for (std::size_t j = 0; j < 8; ++j) {
-                out.low_minimums[j] = Type::minimum_pairs(block, j, 0);
-                out.high_minimums[j] = _mm512_slli_epi16(out.low_minimums[j], 8);
+                const Ints pairs = Type::minimum_pairs(block, j, 0);
+                const Ints even = and_ints(pairs, set_ints(0xffff));
+                const Ints odd = _mm512_srli_epi32(pairs, 16);
+                out.minimums[2 * j] = bf16_pairs(even, even);
+                out.minimums[2 * j + 1] = bf16_pairs(odd, odd);
             }
             out.dmin = halves_to_floats(block + 32);
         }
@@ -233,9 +243,11 @@ struct Tiles256 {
     struct Sums {
         TileSums low;
         TileSums high;
-        TileSums low_minimums;
-        TileSums high_minimums;
+        alignas(64) float minimums[kGroupTokens][x86::kPanelRows];
+        TileSums unused;  // two of a size that is no power of two are 3 to 5 % slower
     };
+    // Of sixteen columns, by token: pairs of a multiple of 16 and the rest.
+    using SplitSums = Ints[kGroupTokens];
 
     // A block of columns of up to sixteen tokens: where its parts of 64 columns and its sums lie, and how far it is
     // from one token to the next.
@@ -264,7 +276,17 @@ struct Tiles256 {
         return {x.q, 64, tokens.row_bytes, x.sums, tokens.row_bytes, &x.scale, tokens.row_bytes};
     }
 
-    [[gnu::always_inline]] static void multiply_block(const Activations& x, const Weights& weights, Sums& sums) {
+    static void split_sums(const Activations& x, std::size_t tokens, SplitSums& out) {
+        for (std::size_t t = 0; t < tokens; ++t) {
+            const auto* sums = reinterpret_cast<const std::byte*>(x.sums) + t * x.sums_stride;
+            const Ints all = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums)));
+            out[t] = bf16_pairs(and_ints(all, set_ints(-16)), and_ints(all, set_ints(15)));
+        }
+        memory_barrier();
+    }
+
+    [[gnu::always_inline]] static void multiply_block(const Activations& x, const SplitSums& activation_sums,
+                                                      const Weights& weights, Sums& sums) {
         _tile_zero(0);
         _tile_zero(1);
         for (std::size_t i = 0; i < 4; ++i) {
@@ -287,22 +309,18 @@ struct Tiles256 {
         if constexpr (!kOnePlane) _tile_stored(1, sums.high.at, kVectorBytes);
         if constexpr (Type::kMinimum) {
             _tile_zero(2);
-            _tile_zero(3);
-            _tile_loadd(5, x.sums, x.sums_stride);
-            _tile_loadd(7, weights.low_minimums, kVectorBytes);
-            _tile_dpbuud(2, 5, 7);  // a sum's lower byte has no sign
-            _tile_loadd(7, weights.high_minimums, kVectorBytes);
-            _tile_dpbsud(3, 5, 7);
-            _tile_stored(2, sums.low_minimums.at, kVectorBytes);
-            _tile_stored(3, sums.high_minimums.at, kVectorBytes);
+            _tile_loadd(5, activation_sums, kVectorBytes);
+            _tile_loadd(7, weights.minimums, kVectorBytes);
+            _tile_dpbf16ps(2, 5, 7);
+            _tile_stored(2, sums.minimums, kVectorBytes);
         }
         memory_barrier();
     }
 
-    template <int kShift>
-    [[gnu::always_inline]] static Floats joined(const TileSums& low, const TileSums& high, std::size_t t) {
-        const Ints upper = _mm512_slli_epi32(load_ints(high.at[t]), kShift);
-        return ints_to_floats(_mm512_add_epi32(load_ints(low.at[t]), upper));
+    [[gnu::always_inline]] static Floats products(const Sums& sums, std::size_t t) {
+        const Ints low = load_ints(sums.low.at[t]);
+        if constexpr (kOnePlane) return ints_to_floats(low);
+        return ints_to_floats(_mm512_add_epi32(low, _mm512_slli_epi32(load_ints(sums.high.at[t]), kPlaneBits)));
     }
 
     [[gnu::always_inline]] static void finish_block(const Activations& x, std::size_t tokens, const Weights& weights,
@@ -310,32 +328,39 @@ struct Tiles256 {
         for (std::size_t t = 0; t < tokens; ++t) {
             const Floats scale = set_floats(x.scale(t));
             Floats sum = begin ? zero_floats() : load_floats(out[t]);
-            const Floats products =
-                kOnePlane ? ints_to_floats(load_ints(sums.low.at[t])) : joined<kPlaneBits>(sums.low, sums.high, t);
-            sum = multiply_add(products, multiply(weights.d, scale), sum);
+            sum = multiply_add(products(sums, t), multiply(weights.d, scale), sum);
             if constexpr (Type::kMinimum) {
-                sum = multiply_subtract(joined<8>(sums.low_minimums, sums.high_minimums, t),
-                                        multiply(weights.dmin, scale), sum);
+                sum = multiply_subtract(load_floats(sums.minimums[t]), multiply(weights.dmin, scale), sum);
             }
             store_floats(out[t], sum);
         }
+    }
+
+    static std::size_t tokens_of(const Tokens& tokens, std::size_t group) {
+        const std::size_t left = tokens.count - group * kGroupTokens;
+        return left < kGroupTokens ? left : kGroupTokens;
     }
 
     // One group of tokens is multiplied while the sums of the one before are finished.
     static void add_chunk(const Tokens& tokens, std::size_t block, std::size_t, const Weights* weights,
                           std::size_t panels, Outputs* outs) {
         Sums sums[2];
+        SplitSums split;
         const std::size_t steps = (tokens.count + kGroupTokens - 1) / kGroupTokens * panels;
         for (std::size_t step = 0; step <= steps; ++step) {
             if (step < steps) {
-                multiply_block(activations(tokens, step / panels, block), weights[step % panels], sums[step % 2]);
+                const std::size_t group = step / panels;
+                const Activations x = activations(tokens, group, block);
+                if constexpr (Type::kMinimum) {
+                    if (step % panels == 0) split_sums(x, tokens_of(tokens, group), split);
+                }
+                multiply_block(x, split, weights[step % panels], sums[step % 2]);
             }
             if (step == 0) continue;
             const std::size_t last = step - 1;
-            const std::size_t token = last / panels * kGroupTokens;
-            const std::size_t count = tokens.count - token < kGroupTokens ? tokens.count - token : kGroupTokens;
-            finish_block(activations(tokens, last / panels, block), count, weights[last % panels], sums[last % 2],
-                         block == 0, outs[last % panels] + token);
+            const std::size_t group = last / panels;
+            finish_block(activations(tokens, group, block), tokens_of(tokens, group), weights[last % panels],
+                         sums[last % 2], block == 0, outs[last % panels] + group * kGroupTokens);
         }
     }
 };

@@ -66,7 +66,7 @@ void stack_isa_levels(Levels& levels) {
 struct X86Features {
     bool avx2 = false;    // with FMA and F16C, and the system saving the registers
     bool avx512 = false;  // F, BW, VL, DQ and VNNI
-    bool amx = false;     // tiles of int8, and the system's permission to use them
+    bool amx = false;     // tiles of int8 and bf16, and the system's permission to use them
 };
 
 // The system keeps room for tiles only for a process that has asked.
@@ -106,7 +106,7 @@ X86Features detect() {
     constexpr unsigned kVnni = 1u << 11;  // in ECX
     const bool wide = (b & (kF | kDq | kBw | kVl)) == (kF | kDq | kBw | kVl) && (c & kVnni) != 0;
     features.avx512 = features.avx2 && wide && (saved & 0xe6u) == 0xe6u;  // and the opmask and ZMM registers
-    constexpr unsigned kTiles = (1u << 24) | (1u << 25);                  // in EDX
+    constexpr unsigned kTiles = (1u << 22) | (1u << 24) | (1u << 25);     // in EDX
     constexpr unsigned kTilesSaved = (1u << 17) | (1u << 18);
     const bool tiles = (d & kTiles) == kTiles && (saved & kTilesSaved) == kTilesSaved;
     features.amx = features.avx512 && tiles && permit_tiles();

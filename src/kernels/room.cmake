@@ -25,7 +25,7 @@ endif()
 set(flags_avx512_fast "${flags_avx512_panels}")
 set(flags_avx512_float "${flags_avx512_panels}")
 set(flags_avx512_vectors "${flags_avx512_panels}")
-set(flags_amx "${flags_avx512_panels};-mamx-tile;-mamx-int8")
+set(flags_amx "${flags_avx512_panels};-mamx-tile;-mamx-int8;-mamx-bf16")
 set(flags_amx_fast "${flags_amx}")
 
 set(own_levels "")

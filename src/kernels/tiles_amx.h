@@ -21,9 +21,6 @@ struct TileShapes {
 };
 static_assert(sizeof(TileShapes) == 64);
 alignas(64) inline constexpr TileShapes kTileShapes;
-// The same for blocks of 256: number 5 are sums of activations, 16 a token, and 7 what they are multiplied with.
-alignas(64) inline constexpr TileShapes kTileShapes256 = {.row_bytes = {64, 64, 64, 64, 64, 32, 64, 64},
-                                                          .rows = {16, 16, 16, 16, 16, 16, 16, 8}};
 // The same for 32 columns.
 alignas(64) inline constexpr TileShapes kHalfTileShapes = {.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
                                                            .rows = {16, 16, 16, 16, 16, 16, 8, 8}};
