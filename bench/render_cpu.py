@@ -76,6 +76,24 @@ def batches(machine: dict) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
+def overview(machines: list[dict]) -> list[str]:
+    """The least and the greatest ratio of a kind of work, a line for each machine and number of threads."""
+    works = (("decoding, 4 bits", "decoding", ("Q4_0", "Q4_K_M")), ("decoding, Q8_0 and F16", "decoding", ("Q8_0", "F16")),
+             ("decoding at depth 2,048", "tg32@d2048", ()), ("pp512, Q4_0 and Q8_0", "pp512", ("Q4_0", "Q8_0")),
+             ("pp512, Q4_K_M", "pp512", ("Q4_K_M",)), ("pp512, F16", "pp512", ("F16",)))
+    lines = ["| machine | threads | " + " | ".join(name for name, _, _ in works) + " |", "|---|---|" + "---|" * len(works)]
+    for machine in machines:
+        for threads in sorted({run["threads"] for run in machine["runs"]}, reverse=True):
+            cells = []
+            for _, test, kinds in works:
+                found = (find(run, test) for run in machine["runs"]
+                         if run["threads"] == threads and (not kinds or run["model"].rpartition(".")[2] in kinds))
+                ratios = sorted({f"{t['ratio']:.2f}" for t in found if t and t.get("ratio")}, key=float)
+                cells.append(" to ".join(ratios[:1] + ratios[1:][-1:]))
+            lines.append(f"| {machine['name'].partition(', ')[0]} | {threads} | " + " | ".join(cells) + " |")
+    return lines
+
+
 def plots(machine: dict, folder: pathlib.Path, stem: str) -> list[str]:
     lines = []
     most = max(run["threads"] for run in machine["runs"])
@@ -100,8 +118,10 @@ def main() -> int:
              "threads, both engines in turn on an otherwise idle machine, medians. Cells are *Hearth / llama.cpp = ratio* in tok/s;",
              "pp512 is a prompt of 512 tokens, tg32 decoding 32, @d2048 after 2,048 tokens. The models have the shapes of",
              "SmolLM2-135M, Qwen2.5-0.5B and Llama-3.2-1B and random weights (`bench/make_model.py`), which change no speed.", ""]
-    for path in sorted((results / "cpu").glob("*.json")):
-        machine = json.loads(path.read_text())
+    paths = sorted((results / "cpu").glob("*.json"))
+    machines = [json.loads(path.read_text()) for path in paths]
+    lines += ["Least and greatest ratio of every table below:", "", *overview(machines), ""]
+    for path, machine in zip(paths, machines):
         lines += [f"## {machine['name']}", "",
                   f"{machine['architecture']}, Hearth at commit {machine['commit']}, {machine['peer']}.", ""]
         lines += plots(machine, results / "cpu", path.stem) + [""] + table(machine) + [""]
