@@ -71,6 +71,19 @@ struct Direct32 {
         }
     }
 
+    // Bytes that are used as they lie are asked for once, straight into the first cache, and three times as far ahead
+    // for one token, which is done with them soonest: memory brings a tenth more of them so. Nibbles lose by it.
+    template <std::size_t kTokens>
+    [[gnu::always_inline]] static void ask_for(const std::byte* pair, std::size_t which, PanelEnd end) {
+        if constexpr (kNibbles) {
+            prefetch<Type::Layout::kBytes, 2, kPanels>(pair, which, end);
+            prefetch_near<Type::Layout::kBytes, 2, kPanels>(pair, which, end);
+        } else {
+            constexpr std::size_t kDistance = kTokens == 1 ? 3 * kPrefetchBytes : kPrefetchBytes;
+            prefetch_near<Type::Layout::kBytes, 2, kPanels, kDistance>(pair, which, end);
+        }
+    }
+
     // Block `which` of a pair of blocks; `pair` is that of the first panel.
     template <std::size_t kTokens, std::size_t kVectors>
     [[gnu::always_inline]] static void add_block(const PanelTask& task, const std::byte* pair, std::size_t which,
@@ -81,10 +94,7 @@ struct Direct32 {
         Floats m[kVectors];
         for (std::size_t p = 0; p < kVectors; ++p) {
             rows[p] = vector_rows(pair, task.panel_bytes, p);
-            if (rows[p].row == 0) {
-                prefetch<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which, end);
-                if constexpr (kNibbles) prefetch_near<Type::Layout::kBytes, 2, kPanels>(rows[p].panel, which, end);
-            }
+            if (rows[p].row == 0) ask_for<kTokens>(rows[p].panel, which, end);
             d[p] = Type::scale(rows[p].panel, which, rows[p].row);
             m[p] = minimum_of<Type>(rows[p].panel, which, rows[p].row);
         }
