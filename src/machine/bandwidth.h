@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/memory.h"
 #include "machine/machine.h"
@@ -19,8 +20,9 @@ class ReadProbe {
 public:
     ReadProbe(ThreadPool& pool, std::size_t bytes);
 
-    // GB/s (10^9 bytes) of the best of several plain reads over all of it, taking about `seconds` (at least one read).
-    // 0 when the memory could not be had.
+    // GB/s (10^9 bytes) that reading all of it gives now, for about `seconds` (at least once). It is read in several
+    // ways; what counts is the one that has been the fastest in all measurements so far, not a single lucky read. 0
+    // when the memory could not be had.
     double measure(double seconds = 0.1);
 
 private:
@@ -30,6 +32,7 @@ private:
     ThreadPool& pool_;
     Reservation memory_;
     std::span<std::uint64_t> words_;
+    std::vector<double> seconds_of_way_;  // in all measurements
 };
 
 }  // namespace hearth
