@@ -66,9 +66,8 @@ template <std::size_t kBytes, std::size_t kParts, std::size_t kDistance, typenam
 
 // The one lever on memory speed here: hardware alone reads a third less. A block's lines are asked for in kParts parts,
 // since more at once than there are fill buffers hold up the loads behind them, and as far ahead as kPanels that are
-// read together leave to each. Into the second cache, which has room for more that is under way than the first. No
-// function may stand in between that is not always inlined: GCC 12 takes one that only asks ahead for one without
-// effect, and leaves it out.
+// read together leave to each. Into the second cache. No function may stand in between that is not always inlined:
+// GCC 12 takes one that only asks ahead for one without effect, and leaves it out.
 template <std::size_t kBytes, std::size_t kParts, std::size_t kPanels = 1>
 [[gnu::always_inline]] inline void prefetch(const std::byte* block, std::size_t part, PanelEnd end = {}) {
     ask_ahead<kBytes, kParts, kPrefetchBytes / kPanels>(

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 
@@ -14,11 +15,12 @@ namespace {
 
 constexpr std::size_t kChunkWords = (std::size_t{1} << 20) / sizeof(std::uint64_t);
 
+enum class Into : std::uint8_t { SecondCache, FirstCache };
+
 // How much is read depends on how, and on the machine. Asking for what comes later brings a Neoverse-V1 a quarter more
 // and a Neoverse-N1 a tenth less; reading in several places by turns brings a Sapphire Rapids half as much again, and
 // an Emerald Rapids a tenth more if lines are asked for into the first cache.
-enum class Ahead : std::uint8_t { Far, Near };
-template <std::size_t kPlaces, std::size_t kAheadBytes = 0, Ahead kAhead = Ahead::Far>
+template <std::size_t kPlaces, std::size_t kAheadBytes = 0, Into kInto = Into::SecondCache>
 std::uint64_t sum_words(std::span<const std::uint64_t> words) {
     // Eight sums in flight, so that the additions do not wait for each other.
     constexpr std::size_t kLanes = 8;
@@ -29,7 +31,11 @@ std::uint64_t sum_words(std::span<const std::uint64_t> words) {
             const std::uint64_t* line = words.data() + place * part + i;
             if constexpr (kAheadBytes > 0) {
                 const std::uint64_t* ahead = line + kAheadBytes / sizeof *line;
-                kAhead == Ahead::Far ? fetch_line(ahead) : fetch_line_near(ahead);
+                if constexpr (kInto == Into::FirstCache) {
+                    fetch_line_near(ahead);
+                } else {
+                    fetch_line(ahead);
+                }
             }
             for (std::size_t lane = 0; lane < kLanes; ++lane) sums[lane] += line[lane];
         }
@@ -42,7 +48,7 @@ std::uint64_t sum_words(std::span<const std::uint64_t> words) {
 
 using Sum = std::uint64_t (*)(std::span<const std::uint64_t> words);
 constexpr Sum kWays[] = {sum_words<1, 12 << 10>, sum_words<1>, sum_words<8, 2 << 10>, sum_words<8>,
-                         sum_words<8, 1536, Ahead::Near>};
+                         sum_words<8, 1536, Into::FirstCache>};
 
 }  // namespace
 
